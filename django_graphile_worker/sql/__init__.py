@@ -1,0 +1,1 @@
+"""The SQL of this package: `schema/` is frozen once released, `queries/` lives with the code."""
