@@ -1,0 +1,3 @@
+"""The tests run on a real PostgreSQL; nothing of the database is mocked."""
+
+from __future__ import annotations

@@ -1,0 +1,135 @@
+"""What the fixtures in ``conftest.py`` use to keep tests apart."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from asgiref.sync import SyncToAsync
+from django.db import connections
+from psycopg import sql
+
+from tests.waiting import eventually
+
+# In the order in which they can be emptied: jobs point at the others.
+TABLES = (
+    "_private_jobs",
+    "_private_job_queues",
+    "_private_tasks",
+    "_private_known_crontabs",
+    "django_key_conflicts",
+)
+
+
+def uses_database(item: pytest.Item) -> bool:
+    names = set(getattr(item, "fixturenames", ()))
+    return bool(names & {"db", "transactional_db", "live_server"}) or bool(
+        item.get_closest_marker("django_db")
+    )
+
+
+def is_transactional(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("django_db")
+    return "transactional_db" in getattr(item, "fixturenames", ()) or bool(
+        marker and marker.kwargs.get("transaction")
+    )
+
+
+def is_set_up() -> bool:
+    """Whether Django points at the test database and not at the one it was made from."""
+    return bool(connections["default"].settings_dict["NAME"].startswith("test_"))
+
+
+def address() -> str:
+    """The test database as a URL that psycopg and Node understand."""
+    of = connections["default"].settings_dict
+    if not is_set_up():
+        raise RuntimeError(f"{of['NAME']!r} is not a test database: is the test using a database?")
+    password = f":{quote(of['PASSWORD'], safe='')}" if of["PASSWORD"] else ""
+    where = f"{of['HOST'] or 'localhost'}:{of['PORT'] or 5432}"
+    return f"postgresql://{quote(of['USER'])}{password}@{where}/{quote(of['NAME'])}"
+
+
+def observe() -> psycopg.Connection[Any]:
+    return psycopg.connect(address(), autocommit=True, application_name="guard")
+
+
+def sessions() -> dict[int, str]:
+    """The sessions on the test database, but for Django's own in this thread and the asking one."""
+    own = connections["default"].connection
+    with observe() as observer:
+        rows = observer.execute(
+            "select pid, format('%%s (%%s, %%s, last query: %%s)',"
+            " pid, application_name, state, query)"
+            " from pg_stat_activity"
+            " where datname = current_database() and backend_type = 'client backend'"
+            " and pid <> pg_backend_pid() and pid is distinct from %s",
+            [own.info.backend_pid if own is not None and not own.closed else None],
+        ).fetchall()
+    return dict(rows)
+
+
+def sessions_left(before: set[int]) -> list[str]:
+    """Say which sessions a test left, and end them, so that only that test fails."""
+
+    def none_left() -> None:
+        left = {pid: text for pid, text in sessions().items() if pid not in before}
+        assert not left, left
+
+    try:
+        eventually(none_left, within=2)  # a closed session needs a moment to vanish
+    except AssertionError:
+        left = {pid: text for pid, text in sessions().items() if pid not in before}
+        with observe() as observer:
+            observer.execute(
+                "select pg_terminate_backend(pid, 2000) from unnest(%s::int[]) pid", [list(left)]
+            )
+        return [f"session {text}" for text in left.values()]
+    return []
+
+
+def threads_left(before: set[threading.Thread]) -> list[str]:
+    def new() -> list[threading.Thread]:
+        # asgiref keeps one thread for as long as the process lives.
+        kept = getattr(SyncToAsync.single_thread_executor, "_threads", set())
+        return [t for t in threading.enumerate() if t not in before and t not in kept]
+
+    def none_left() -> None:
+        assert not new()
+
+    try:
+        eventually(none_left, within=2)
+    except AssertionError:
+        return [f"thread {thread.name}" for thread in new()]
+    return []
+
+
+def empty_queue() -> None:
+    """Delete every row of the queue; a session that holds a lock on them is named and ended."""
+    from django_graphile_worker.conf import get_config
+
+    schema = get_config().schema
+    with observe() as observer:
+        observer.execute("set lock_timeout = '5s'")
+        for table in TABLES:
+            name = sql.Identifier(schema, table)
+            if observer.execute(
+                "select to_regclass(%s) is null", [name.as_string(observer)]
+            ).fetchone() == (True,):
+                continue  # a test of the migrations may have taken it away
+            try:
+                observer.execute(sql.SQL("delete from {}").format(name))
+            except psycopg.errors.LockNotAvailable:
+                holders = sessions()
+                observer.execute(
+                    "select pg_terminate_backend(pid, 2000) from unnest(%s::int[]) pid",
+                    [list(holders)],
+                )
+                observer.execute(sql.SQL("delete from {}").format(name))
+                pytest.fail(
+                    f"{table} could not be emptied, it is locked: " + "; ".join(holders.values()),
+                    pytrace=False,
+                )
