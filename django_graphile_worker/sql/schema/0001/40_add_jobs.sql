@@ -1,0 +1,245 @@
+-- Add many jobs, or change those that hold their keys; returns one row per spec, in the order of
+-- the specs, as each job stands at the end, or raises. Locks the holders of the keys in byte order
+-- of the key; first uses of names wait before that, for other first uses of the same names.
+--
+-- Upsert first. ON CONFLICT DO UPDATE locks the conflicting row even where its guard is false, so
+-- after one statement every holder of every key is ours and frozen. A holder that was not available
+-- (it runs, or has used up its attempts) is then superseded without a race: its key is taken from
+-- it, and the request inserted anew; whoever else wants the key waits for us. Doing it in the other
+-- order, keys freed first, leaves a gap in which a worker may lock a holder, and the request is lost.
+create function :SCHEMA.add_jobs(
+  specs :SCHEMA.job_spec[],
+  job_key_preserve_run_at boolean default false
+) returns setof :SCHEMA._private_jobs
+language plpgsql volatile as $$
+declare
+  v_preserve constant boolean := coalesce(job_key_preserve_run_at, false);
+  v_keyed bigint;                        -- specs with a key
+  v_keys bigint;                         -- different keys among them
+  v_nameless bigint;                     -- position of a spec without identifier
+  v_wanted :SCHEMA.job_spec[] := specs;  -- what is still to be stored, each key at most once
+  v_repeats int[];                       -- for each wanted spec: how many others it stands for
+  v_restarted_keys text[];               -- keys whose batch must not join the holder's, and
+  v_restarted_payloads json[];           -- what their payload is instead
+  v_named boolean;                       -- did the storing statement know all names?
+  v_ids bigint[];
+  v_new_ids bigint[] := '{}';            -- jobs without key, in the order of their specs
+  v_stored bigint;
+  v_left bigint;                         -- how many of v_wanted have no row yet
+  v_superseded_ids bigint[];
+  v_superseded_keys text[];
+  v_superseded_attempts smallint[];
+begin
+  if coalesce(cardinality(specs), 0) = 0 then
+    return;
+  end if;
+
+  select
+    count(spec.job_key), count(distinct spec.job_key collate "C"),
+    min(spec.position) filter (where spec.identifier is null)
+  into v_keyed, v_keys, v_nameless
+  from unnest(specs) with ordinality as spec(
+    identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position);
+  if v_nameless is not null then
+    raise not_null_violation
+      using message = format('add_jobs: specs[%s].identifier is null', v_nameless);
+  end if;
+
+  -- The same key several times means: added one after the other. Fold them into the last of them.
+  if v_keys < v_keyed then
+    with spec as materialized (
+      select item.*, coalesce(json_typeof(item.payload) = 'array', false) as is_batch
+      from unnest(specs) with ordinality as item(
+        identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+    ), folded as (
+      select
+        spec.job_key, count(*) - 1 as repeats,
+        min(spec.position) as first, max(spec.position) as last,
+        max(spec.position) filter (where not spec.is_batch) as last_plain
+      from spec
+      group by spec.job_key, case when spec.job_key is null then spec.position end
+    ), batch as (
+      select
+        folded.last,
+        '[' || coalesce(string_agg(
+          left(substr(btrim(spec.payload::text, E' \t\n\r'), 2), -1), ',' order by spec.position
+        ) filter (where json_array_length(spec.payload) > 0), '') || ']' as payload
+      from folded
+      join spec on spec.job_key = folded.job_key and spec.position > coalesce(folded.last_plain, 0)
+      where folded.repeats > 0
+      group by folded.last
+    )
+    select
+      array_agg(
+        cast(row(
+          last.identifier, coalesce(batch.payload::json, last.payload), last.queue_name,
+          case when v_preserve then first.run_at else last.run_at end,
+          last.max_attempts, last.job_key, last.priority, last.flags
+        ) as :SCHEMA.job_spec) order by last.position
+      ),
+      array_agg(folded.repeats::int order by last.position),
+      array_agg(last.job_key) filter (where batch.payload is not null and folded.last_plain > 0),
+      array_agg(batch.payload::json) filter (where batch.payload is not null and folded.last_plain > 0)
+    into v_wanted, v_repeats, v_restarted_keys, v_restarted_payloads
+    from folded
+    join spec as last on last.position = folded.last
+    join spec as first on first.position = folded.first
+    left join batch on batch.last = folded.last;
+  end if;
+  v_left := cardinality(v_wanted);
+
+  -- Two rounds are what correctness needs; the others are for names that somebody's cleanup
+  -- collects meanwhile. Bounded, so that a trigger which suppresses rows cannot spin this.
+  for v_round in 1 .. 5 loop
+    with spec as materialized (
+      select
+        task.id as task_id, queue.id as queue_id, item.payload, item.queue_name, item.run_at,
+        item.max_attempts, item.job_key, item.priority, item.flags,
+        coalesce(item.repeats, 0) as repeats, item.position
+      from unnest(v_wanted, v_repeats) with ordinality as item(
+        identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, repeats,
+        position)
+      left join :SCHEMA._private_tasks as task on task.identifier = item.identifier
+      left join :SCHEMA._private_job_queues as queue on queue.queue_name = item.queue_name
+    ), unnamed as materialized (
+      select
+      from spec
+      where spec.task_id is null or (spec.queue_name is not null and spec.queue_id is null)
+      limit 1
+    ), stored as (
+      -- All or nothing: where a name is missing, no key may be locked before it is made.
+      insert into :SCHEMA._private_jobs as job
+        (job_queue_id, task_id, payload, run_at, max_attempts, key, priority, flags, revision)
+      select
+        spec.queue_id, spec.task_id, coalesce(spec.payload, '{}'::json),
+        coalesce(spec.run_at, now()), coalesce(spec.max_attempts, 25), spec.job_key,
+        coalesce(spec.priority, 0),
+        case when spec.flags is not null then
+          (select jsonb_object_agg(flag.name, true) from unnest(spec.flags) as flag(name))
+        end,
+        spec.repeats
+      from spec
+      where not exists (select from unnamed)
+      -- Identity values follow this order, which is how a job without key finds its spec again.
+      order by spec.job_key collate "C" nulls last, spec.position
+      on conflict (key) do update set
+        job_queue_id = excluded.job_queue_id,
+        task_id = excluded.task_id,
+        payload = :SCHEMA.django_merge_payloads(job.payload, excluded.payload),
+        run_at = case when v_preserve and job.attempts = 0 then job.run_at else excluded.run_at end,
+        max_attempts = excluded.max_attempts,
+        priority = excluded.priority,
+        flags = excluded.flags,
+        revision = job.revision + 1 + excluded.revision,
+        attempts = 0,
+        last_error = null,
+        updated_at = now()
+      where job.is_available
+      returning job.id, job.key is null as is_new
+    )
+    select
+      not exists (select from unnamed), count(*),
+      array_agg(stored.id order by stored.id) filter (where stored.is_new)
+    into v_named, v_stored, v_ids
+    from stored;
+
+    if not v_named then
+      perform :SCHEMA.django_ensure_names(
+        array_agg(distinct spec.identifier), array_agg(distinct spec.queue_name))
+      from unnest(specs) as spec;
+      continue;
+    end if;
+    v_new_ids := v_new_ids || v_ids;
+    v_left := v_left - v_stored;
+    exit when v_left = 0;
+
+    -- Every holder is locked by us now, so one that is not available stays so: supersede it.
+    with holder as materialized (
+      select job.id, job.key, job.attempts
+      from unnest(v_wanted) as item
+      join :SCHEMA._private_jobs as job on job.key = item.job_key
+      where not job.is_available
+    ), superseded as (
+      update :SCHEMA._private_jobs as job
+      set key = null, attempts = job.max_attempts, updated_at = now()
+      from holder
+      where job.id = holder.id
+      returning holder.id, holder.key, holder.attempts
+    )
+    select
+      v_superseded_ids || array_agg(superseded.id),
+      v_superseded_keys || array_agg(superseded.key),
+      v_superseded_attempts || array_agg(superseded.attempts)
+    into v_superseded_ids, v_superseded_keys, v_superseded_attempts
+    from superseded;
+
+    select
+      array_agg(cast(row(
+        item.identifier, item.payload, item.queue_name, item.run_at, item.max_attempts,
+        item.job_key, item.priority, item.flags
+      ) as :SCHEMA.job_spec)),
+      array_agg(item.repeats)
+    into v_wanted, v_repeats
+    from unnest(v_wanted, v_repeats) as item(
+      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, repeats)
+    where item.job_key is not null
+      and not exists (select from :SCHEMA._private_jobs as job where job.key = item.job_key);
+  end loop;
+
+  if v_left <> 0 then
+    raise exception using
+      errcode = 'GWBNR',
+      message = format(
+        'add_jobs: %s of %s specs got no row, job_key %L among them',
+        v_left, cardinality(specs), v_wanted[1].job_key),
+      hint = 'Does a trigger or a policy on the jobs table suppress rows?';
+  end if;
+
+  update :SCHEMA._private_jobs as job
+  set payload = restarted.payload
+  from unnest(v_restarted_keys, v_restarted_payloads) as restarted(key, payload)
+  where v_restarted_keys is not null and job.key = restarted.key;
+
+  if v_superseded_ids is not null then
+    perform :SCHEMA.django_record_key_conflicts(
+      case when v_preserve then 'preserve_run_at' else 'replace' end,
+      v_superseded_keys, v_superseded_ids, v_superseded_attempts);
+  end if;
+
+  perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(specs) || '}');
+
+  if v_keyed = 0 then
+    return query
+    select job.*
+    from unnest(v_new_ids) with ordinality as new(id, position)
+    join :SCHEMA._private_jobs as job on job.id = new.id
+    order by new.position;
+  elsif v_keyed = cardinality(specs) then
+    return query
+    select job.*
+    from unnest(specs) with ordinality as spec(
+      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+    join :SCHEMA._private_jobs as job on job.key = spec.job_key
+    order by spec.position;
+  else
+    return query
+    with spec as materialized (
+      select
+        item.job_key, item.position,
+        count(*) filter (where item.job_key is null) over (order by item.position) as nth_new
+      from unnest(specs) with ordinality as item(
+        identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+    ), found as (
+      select spec.position, job
+      from spec
+      join :SCHEMA._private_jobs as job on job.key = spec.job_key
+      union all
+      select spec.position, job
+      from spec
+      join :SCHEMA._private_jobs as job on job.id = v_new_ids[spec.nth_new]
+      where spec.job_key is null
+    )
+    select (found.job).* from found order by found.position;
+  end if;
+end
+$$;

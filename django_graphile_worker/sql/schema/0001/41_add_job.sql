@@ -1,0 +1,108 @@
+-- Add one job, or change the one that holds its key; returns the job as it then stands. Locks the
+-- key's holder, nothing else; a first use of a name waits for another first use of it.
+--
+-- One statement does it all when the names are known and the key's holder, if any, is available;
+-- add_jobs does the rest. ON CONFLICT locks the holder also where the guard is false, so between
+-- this statement and add_jobs nobody can take, change or free the key.
+create function :SCHEMA.add_job(
+  identifier text,
+  payload json default null,
+  queue_name text default null,
+  run_at timestamptz default null,
+  max_attempts int default null,
+  job_key text default null,
+  priority int default null,
+  flags text[] default null,
+  job_key_mode text default 'replace'
+) returns :SCHEMA._private_jobs
+language plpgsql volatile as $$
+declare
+  v_job :SCHEMA._private_jobs;
+begin
+  if job_key_mode not in ('replace', 'preserve_run_at', 'unsafe_dedupe') then
+    raise exception using
+      errcode = 'GWBKM',
+      message = format('add_job: job_key_mode is %L', job_key_mode),
+      hint = 'It must be ''replace'', ''preserve_run_at'' or ''unsafe_dedupe''.';
+  end if;
+  if identifier is null then
+    raise not_null_violation using message = 'add_job: identifier is null';
+  end if;
+
+  if job_key is null or job_key_mode is distinct from 'unsafe_dedupe' then
+    insert into :SCHEMA._private_jobs as job
+      (job_queue_id, task_id, payload, run_at, max_attempts, key, priority, flags)
+    select
+      queue.id, task.id, coalesce(add_job.payload, '{}'::json), coalesce(add_job.run_at, now()),
+      coalesce(add_job.max_attempts, 25)::smallint, add_job.job_key,
+      coalesce(add_job.priority, 0)::smallint,
+      case when add_job.flags is not null then
+        (select jsonb_object_agg(flag.name, true) from unnest(add_job.flags) as flag(name))
+      end
+    from :SCHEMA._private_tasks as task
+    left join :SCHEMA._private_job_queues as queue on queue.queue_name = add_job.queue_name
+    where task.identifier = add_job.identifier
+      and (add_job.queue_name is null or queue.id is not null)
+    on conflict (key) do update set
+      job_queue_id = excluded.job_queue_id,
+      task_id = excluded.task_id,
+      payload = :SCHEMA.django_merge_payloads(job.payload, excluded.payload),
+      run_at = case
+        when add_job.job_key_mode = 'preserve_run_at' and job.attempts = 0 then job.run_at
+        else excluded.run_at
+      end,
+      max_attempts = excluded.max_attempts,
+      priority = excluded.priority,
+      flags = excluded.flags,
+      revision = job.revision + 1,
+      attempts = 0,
+      last_error = null,
+      updated_at = now()
+    where job.is_available
+    returning job.* into v_job;
+
+    if v_job.id is null then
+      select added.* into v_job from :SCHEMA.add_jobs(
+        array[cast(row(
+          identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags
+        ) as :SCHEMA.job_spec)],
+        coalesce(job_key_mode = 'preserve_run_at', false)
+      ) as added;
+      return v_job;
+    end if;
+  else
+    -- A name can be collected by somebody's cleanup right after it was made: try again, bounded.
+    for v_try in 1 .. 4 loop
+      insert into :SCHEMA._private_jobs as job
+        (job_queue_id, task_id, payload, run_at, max_attempts, key, priority, flags)
+      select
+        queue.id, task.id, coalesce(add_job.payload, '{}'::json), coalesce(add_job.run_at, now()),
+        coalesce(add_job.max_attempts, 25)::smallint, add_job.job_key,
+        coalesce(add_job.priority, 0)::smallint,
+        (select jsonb_object_agg(flag.name, true) from unnest(add_job.flags) as flag(name))
+      from :SCHEMA._private_tasks as task
+      left join :SCHEMA._private_job_queues as queue on queue.queue_name = add_job.queue_name
+      where task.identifier = add_job.identifier
+        and (add_job.queue_name is null or queue.id is not null)
+      on conflict (key) do update set
+        revision = job.revision + 1,
+        updated_at = now()
+      returning job.* into v_job;
+      exit when v_job.id is not null;
+      perform :SCHEMA.django_ensure_names(array[identifier], array[queue_name]);
+    end loop;
+    if v_job.id is null then
+      raise exception using
+        errcode = 'GWBNR',
+        message = format('add_job: no row was stored for job_key %L', job_key),
+        hint = 'Does a trigger on the jobs table suppress rows?';
+    end if;
+    if v_job.revision > 0 then
+      return v_job;
+    end if;
+  end if;
+
+  perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}');
+  return v_job;
+end
+$$;
