@@ -94,7 +94,7 @@ def sessions_left(before: set[int]) -> list[str]:
 def threads_left(before: set[threading.Thread]) -> list[str]:
     def new() -> list[threading.Thread]:
         # asgiref keeps one thread for as long as the process lives.
-        kept = getattr(SyncToAsync.single_thread_executor, "_threads", set())
+        kept: set[threading.Thread] = getattr(SyncToAsync.single_thread_executor, "_threads", set())
         return [t for t in threading.enumerate() if t not in before and t not in kept]
 
     def none_left() -> None:
