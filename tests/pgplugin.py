@@ -81,9 +81,10 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lacks = missing()
     for item in items:
-        for name, why in lacks.items():
-            if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.skip(reason=f"left out: {why}"))
+        for name in filter(item.get_closest_marker, OPTIONAL):
+            item.user_properties.append(("marker", name))  # for who reads the JUnit report
+            if name in lacks:
+                item.add_marker(pytest.mark.skip(reason=f"left out: {lacks[name]}"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
