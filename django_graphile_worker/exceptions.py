@@ -33,6 +33,10 @@ class UnsupportedDatabase(GraphileWorkerError, ImproperlyConfigured):
     """The database alias is not PostgreSQL through psycopg 3."""
 
 
+class JobNotStored(GraphileWorkerError):
+    """The database took a request and stored nothing: its functions are not this package's."""
+
+
 class SchemaConflict(GraphileWorkerError):
     """The database holds a schema that a migration must not touch."""
 

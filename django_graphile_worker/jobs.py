@@ -7,8 +7,10 @@ decoded only where a task is about to run, so that one odd payload cannot spoil 
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 
 class JobKeyMode(enum.StrEnum):
@@ -20,6 +22,34 @@ class JobKeyMode(enum.StrEnum):
     """As `REPLACE`, but keep `run_at` unless the stored job has failed attempts."""
     UNSAFE_DEDUPE = "unsafe_dedupe"
     """Change nothing: the stored job stays as it is, even while it runs or after it failed."""
+
+
+class JobOptions(TypedDict, total=False):
+    """How a job is to be stored: for `@task(...)`, `Task.using(...)` and `enqueue(...)` alike.
+
+    An option that is left out is the task's own, then the default named here; `None` means that
+    default, whatever the task says.
+    """
+
+    queue_name: str | None
+    """A named queue, 1..128 characters: its jobs run one at a time. Default: none, in parallel."""
+    run_at: datetime | timedelta | None
+    """The earliest start: an aware datetime, or a timedelta that is added to the database's clock
+    at the moment of the call. A naive datetime is refused under `USE_TZ` and taken in `TIME_ZONE`
+    without it. Default: at once."""
+    max_attempts: int | None
+    """How often the job may be begun, 1..32767. Default: the setting `MAX_ATTEMPTS`."""
+    job_key: str | None
+    """The name of a pending wish, 1..512 characters; one name space for all tasks. Default: none.
+    """
+    job_key_mode: JobKeyMode | str | None
+    """What happens to the stored job that holds the key. Default: `"replace"`."""
+    priority: int | None
+    """-32768..32767, the lower the sooner. Default: 0."""
+    flags: Collection[str] | None
+    """Marks that a worker can be told to leave alone. Default: none."""
+    using: str | None
+    """The database alias. Default: the first of the setting `DATABASES`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +75,7 @@ class EnqueuedJob:
     """A job as it stood right after it was added; a snapshot, without the payload.
 
     `revision` counts the times a request with the same `job_key` changed this row, from 0.
+    `run_at` is cut to the years 1..9999 (a row made by hand may hold `infinity`).
     """
 
     id: int
@@ -59,6 +90,19 @@ class EnqueuedJob:
     created_at: datetime
     updated_at: datetime
     flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredJob(EnqueuedJob):
+    """A job as an operator's verb left it, or as it was when that verb deleted it; a snapshot.
+
+    `locked_at` is `None` unless a worker, named by `locked_by`, holds the job; a lock older than
+    four hours counts for nothing.
+    """
+
+    last_error: str | None
+    locked_at: datetime | None
+    locked_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

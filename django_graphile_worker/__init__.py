@@ -1,0 +1,43 @@
+"""Background jobs for Django on PostgreSQL, with Graphile Worker's schema.
+
+Safe to import before the app registry is ready: no model is imported here.
+"""
+
+from __future__ import annotations
+
+from django_graphile_worker.client import (
+    complete_jobs,
+    enqueue,
+    enqueue_many,
+    force_unlock_workers,
+    permanently_fail_jobs,
+    remove_job,
+    reschedule_jobs,
+)
+from django_graphile_worker.jobs import (
+    EnqueuedJob,
+    JobKeyMode,
+    JobOptions,
+    StoredJob,
+)
+from django_graphile_worker.registry import Task, task
+from django_graphile_worker.requests import JobRequest
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "EnqueuedJob",
+    "JobKeyMode",
+    "JobOptions",
+    "JobRequest",
+    "StoredJob",
+    "Task",
+    "complete_jobs",
+    "enqueue",
+    "enqueue_many",
+    "force_unlock_workers",
+    "permanently_fail_jobs",
+    "remove_job",
+    "reschedule_jobs",
+    "task",
+]

@@ -1,0 +1,142 @@
+"""The one reader of `settings.GRAPHILE_WORKER`.
+
+Everything else asks `get_config()`, at the time it needs a value: settings may change under tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+
+from django_graphile_worker.exceptions import InvalidSetting
+
+SETTING = "GRAPHILE_WORKER"
+
+DAY = 86_400
+
+
+def _aliases(value: object) -> tuple[str, ...]:
+    if (
+        not isinstance(value, list | tuple)
+        or not value
+        or not all(isinstance(alias, str) and alias for alias in value)
+    ):
+        raise ValueError('a list of database aliases, such as ["default"]')
+    if len(set(value)) != len(value):
+        raise ValueError("a list without repeats")
+    return tuple(value)
+
+
+def _schema(value: object) -> str:
+    # PostgreSQL cuts a longer name silently, and keeps the prefix pg_ for itself.
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value.encode(errors="replace")) <= 63
+        or re.search("[\0\ud800-\udfff]", value)
+        or value.startswith("pg_")
+    ):
+        raise ValueError("the name of a schema: 1 to 63 bytes in UTF-8, not starting with pg_")
+    return value
+
+
+def _integer(low: int, high: int) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"an integer from {low} to {high}")
+        return value
+
+    return check
+
+
+def _seconds(low: float, high: float) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+            or not low <= value <= high
+        ):
+            raise ValueError(f"a number of seconds from {low:g} to {high:g}")
+        return float(value)
+
+    return check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings, checked. Each field is a key of `GRAPHILE_WORKER` in lower case.
+
+    `dataclasses.replace(config, concurrency=4)` checks as well, so a command may put its flags
+    over the settings. Raises `InvalidSetting`.
+    """
+
+    databases: tuple[str, ...] = ("default",)
+    """`DATABASES`: the aliases that hold a queue; the first is the one that `enqueue` uses."""
+    schema: str = "graphile_worker"
+    """`SCHEMA`: the schema that holds the queue, unquoted; models and migrations follow it."""
+    concurrency: int = 10
+    """`CONCURRENCY`: how many jobs one worker process runs at a time, 1..1000."""
+    poll_interval: float = 2.0
+    """`POLL_INTERVAL`: seconds between two looks for due jobs, 0.01 up to a day."""
+    shutdown_timeout: float = 30.0
+    """`SHUTDOWN_TIMEOUT`: seconds that a stopping worker grants running jobs, 0 up to a day."""
+    max_attempts: int = 25
+    """`MAX_ATTEMPTS`: how often a job may be begun where neither call nor task says, 1..32767."""
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, check(value))
+            except ValueError as error:
+                raise InvalidSetting(
+                    f"{SETTING}: {name.upper()} must be {error}, not {value!r}."
+                ) from None
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "databases": _aliases,
+    "schema": _schema,
+    "concurrency": _integer(1, 1000),
+    "poll_interval": _seconds(0.01, DAY),
+    "shutdown_timeout": _seconds(0, DAY),
+    "max_attempts": _integer(1, 32_767),
+}
+
+
+@cache
+def get_config() -> Config:
+    """Return the settings; read once, and again after Django's `setting_changed`.
+
+    Raises `InvalidSetting` for an unknown name or a value out of bounds.
+    """
+    given = getattr(settings, SETTING, {})
+    if not isinstance(given, Mapping):
+        raise InvalidSetting(f"{SETTING} must be a dict, not {type(given).__name__}.")
+    known = {field.name.upper(): field.name for field in fields(Config)}
+    for name in given:
+        if name not in known:
+            raise InvalidSetting(f"{SETTING} has no setting {name!r}.{_hint(name, known)}")
+    values: dict[str, Any] = {known[name]: value for name, value in given.items()}
+    return Config(**values)
+
+
+def _hint(name: object, known: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(str(name).upper(), known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else f" It knows {', '.join(sorted(known))}."
+
+
+def _forget(*, setting: str, **kwargs: object) -> None:
+    if setting == SETTING:
+        get_config.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_graphile_worker.conf")

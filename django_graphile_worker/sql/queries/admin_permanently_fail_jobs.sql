@@ -1,0 +1,25 @@
+-- Take the remaining attempts from jobs that no worker holds; locks them in byte order of their keys;
+-- returns them. The outer join is for a task row that somebody deleted by hand.
+select
+  job.id,
+  job.key,
+  job.revision,
+  least(greatest(job.run_at, '0001-01-01 00:00+00'), '9999-12-31 23:59:59+00') at time zone 'UTC',
+  job.priority,
+  job.attempts,
+  job.max_attempts,
+  job.created_at at time zone 'UTC',
+  job.updated_at at time zone 'UTC',
+  job.flags::text,
+  coalesce(task.identifier, ''),
+  queue.queue_name,
+  job.last_error,
+  job.locked_at at time zone 'UTC',
+  job.locked_by
+from :SCHEMA.permanently_fail_jobs(
+  job_ids => %(job_ids)s::bigint[],
+  error_message => %(error_message)s::text
+) as job
+left join :SCHEMA._private_tasks as task on task.id = job.task_id
+left join :SCHEMA._private_job_queues as queue on queue.id = job.job_queue_id
+order by job.id
