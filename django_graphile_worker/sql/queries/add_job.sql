@@ -1,4 +1,4 @@
--- Add one job, or change the one that holds its key; locks that one only; returns the job.
+-- Add one job, or change the one that holds its key. Locks that one only. Returns the job.
 --
 -- A delay counts from the statement, not from the start of the caller's transaction: "in five
 -- minutes" said at the end of a long transaction must not be now. Times leave as UTC without zone,

@@ -1,5 +1,7 @@
--- Delete jobs that no worker holds; locks them in byte order of their keys; returns them.
--- The outer join is for a task row that somebody deleted by hand.
+-- Delete jobs that no worker holds. Locks them in byte order of their keys, then by id.
+-- Returns them.
+--
+-- The outer joins are for a task or queue row that somebody deleted by hand.
 select
   job.id,
   job.key,

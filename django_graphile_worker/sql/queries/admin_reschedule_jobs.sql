@@ -1,5 +1,8 @@
--- Change when, how urgently and how often jobs that no worker holds may run; locks them in byte order
--- of their keys; returns them. The outer join is for a task row that somebody deleted by hand.
+-- Change when, how urgently and how often jobs that no worker holds may run. Locks them in byte
+-- order of their keys, then by id. Returns them.
+--
+-- The outer joins are for a task or queue row that somebody deleted by hand. A delay counts from
+-- the statement, as in add_job.
 select
   job.id,
   job.key,

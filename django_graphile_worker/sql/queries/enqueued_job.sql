@@ -1,5 +1,5 @@
--- Read one job that the same transaction has just touched; locks nothing; returns it with the names
--- of its task and queue. (Deduplicating may return a job of another task than the one asked for.)
+-- Read one job that the same transaction has just touched. Locks nothing. Returns it with the names
+-- of its task and queue: deduplicating may find a job of another task than the one asked for.
 select
   job.id,
   job.key,

@@ -1,5 +1,7 @@
--- Remove the job that holds a key, or take the key and all retries from it if it runs; locks that job
--- only; returns it, or no row. The outer join is for a task row that somebody deleted by hand.
+-- Remove the job that holds a key, or take key and retries from it if it runs. Locks that job only.
+-- Returns it, or no row.
+--
+-- The outer joins are for a task or queue row that somebody deleted by hand.
 select
   job.id,
   job.key,

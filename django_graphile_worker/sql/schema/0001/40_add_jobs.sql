@@ -16,7 +16,8 @@ declare
   v_preserve constant boolean := coalesce(job_key_preserve_run_at, false);
   v_keyed bigint;                        -- specs with a key
   v_keys bigint;                         -- different keys among them
-  v_nameless bigint;                     -- position of a spec without identifier
+  v_identifiers text[];                  -- the different names, to see that none is missing
+  v_queue_names text[];
   v_wanted :SCHEMA.job_spec[] := specs;  -- what is still to be stored, each key at most once
   v_repeats int[];                       -- for each wanted spec: how many others it stands for
   v_restarted_keys text[];               -- keys whose batch must not join the holder's, and
@@ -36,13 +37,65 @@ begin
 
   select
     count(spec.job_key), count(distinct spec.job_key collate "C"),
-    min(spec.position) filter (where spec.identifier is null)
-  into v_keyed, v_keys, v_nameless
-  from unnest(specs) with ordinality as spec(
-    identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position);
-  if v_nameless is not null then
-    raise not_null_violation
-      using message = format('add_jobs: specs[%s].identifier is null', v_nameless);
+    array_agg(distinct spec.identifier collate "C"),
+    coalesce(
+      array_agg(distinct spec.queue_name collate "C") filter (where spec.queue_name is not null), '{}')
+  into v_keyed, v_keys, v_identifiers, v_queue_names
+  from unnest(specs) as spec;
+  if array_position(v_identifiers, null) is not null then
+    raise not_null_violation using message = format(
+      'add_jobs: specs[%s].identifier is null', (
+        select min(spec.position)
+        from unnest(specs) with ordinality as spec(
+          identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+        where spec.identifier is null
+      ));
+  end if;
+
+  -- Without keys nothing can be in the way, and the rows go straight out: reading them again, as
+  -- below, would cost a tenth of the call.
+  if v_keyed = 0 then
+    for v_round in 1 .. 5 loop
+      return query
+      with stored as (
+        insert into :SCHEMA._private_jobs as job
+          (job_queue_id, task_id, payload, run_at, max_attempts, priority, flags)
+        select
+          queue.id, task.id, coalesce(spec.payload, '{}'::json), coalesce(spec.run_at, now()),
+          coalesce(spec.max_attempts, 25), coalesce(spec.priority, 0),
+          case when spec.flags is not null then
+            (select jsonb_object_agg(flag.name, true) from unnest(spec.flags) as flag(name))
+          end
+        from unnest(specs) with ordinality as spec(
+          identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+        join :SCHEMA._private_tasks as task on task.identifier = spec.identifier
+        left join :SCHEMA._private_job_queues as queue on queue.queue_name = spec.queue_name
+        where (
+          select count(*) from :SCHEMA._private_tasks as known
+          where known.identifier = any (v_identifiers)
+        ) = cardinality(v_identifiers)
+        and (
+          select count(*) from :SCHEMA._private_job_queues as known
+          where known.queue_name = any (v_queue_names)
+        ) = cardinality(v_queue_names)
+        -- Identity values follow this order, which is how a job finds its spec again.
+        order by spec.position
+        returning job.*
+      )
+      select stored.* from stored order by stored.id;
+
+      get diagnostics v_stored = row_count;
+      if v_stored = cardinality(specs) then
+        perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || v_stored || '}');
+        return;
+      end if;
+      exit when v_stored > 0;
+      perform :SCHEMA.django_ensure_names(v_identifiers, v_queue_names);
+    end loop;
+    raise exception using
+      errcode = 'GWBNR',
+      message = format('add_jobs: %s of %s specs got a row', v_stored, cardinality(specs)),
+      hint = 'Does a trigger or a policy on the jobs table suppress rows?';
   end if;
 
   -- The same key several times means: added one after the other. Fold them into the last of them.
@@ -91,36 +144,33 @@ begin
   -- Two rounds are what correctness needs; the others are for names that somebody's cleanup
   -- collects meanwhile. Bounded, so that a trigger which suppresses rows cannot spin this.
   for v_round in 1 .. 5 loop
-    with spec as materialized (
-      select
-        task.id as task_id, queue.id as queue_id, item.payload, item.queue_name, item.run_at,
-        item.max_attempts, item.job_key, item.priority, item.flags,
-        coalesce(item.repeats, 0) as repeats, item.position
-      from unnest(v_wanted, v_repeats) with ordinality as item(
-        identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, repeats,
-        position)
-      left join :SCHEMA._private_tasks as task on task.identifier = item.identifier
-      left join :SCHEMA._private_job_queues as queue on queue.queue_name = item.queue_name
-    ), unnamed as materialized (
-      select
-      from spec
-      where spec.task_id is null or (spec.queue_name is not null and spec.queue_id is null)
-      limit 1
+    with names as materialized (
+      select (
+        select count(*) from :SCHEMA._private_tasks as known
+        where known.identifier = any (v_identifiers)
+      ) = cardinality(v_identifiers)
+      and (
+        select count(*) from :SCHEMA._private_job_queues as known
+        where known.queue_name = any (v_queue_names)
+      ) = cardinality(v_queue_names) as complete
     ), stored as (
       -- All or nothing: where a name is missing, no key may be locked before it is made.
       insert into :SCHEMA._private_jobs as job
         (job_queue_id, task_id, payload, run_at, max_attempts, key, priority, flags, revision)
       select
-        spec.queue_id, spec.task_id, coalesce(spec.payload, '{}'::json),
-        coalesce(spec.run_at, now()), coalesce(spec.max_attempts, 25), spec.job_key,
-        coalesce(spec.priority, 0),
+        queue.id, task.id, coalesce(spec.payload, '{}'::json), coalesce(spec.run_at, now()),
+        coalesce(spec.max_attempts, 25), spec.job_key, coalesce(spec.priority, 0),
         case when spec.flags is not null then
           (select jsonb_object_agg(flag.name, true) from unnest(spec.flags) as flag(name))
         end,
-        spec.repeats
-      from spec
-      where not exists (select from unnamed)
-      -- Identity values follow this order, which is how a job without key finds its spec again.
+        coalesce(v_repeats[spec.position], 0)
+      from unnest(v_wanted) with ordinality as spec(
+        identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+      join :SCHEMA._private_tasks as task on task.identifier = spec.identifier
+      left join :SCHEMA._private_job_queues as queue on queue.queue_name = spec.queue_name
+      where (select names.complete from names)
+      -- Keys in byte order, so that calls wait for each other in one direction only. Identity
+      -- values follow this order too, which is how a job without key finds its spec again.
       order by spec.job_key collate "C" nulls last, spec.position
       on conflict (key) do update set
         job_queue_id = excluded.job_queue_id,
@@ -138,15 +188,13 @@ begin
       returning job.id, job.key is null as is_new
     )
     select
-      not exists (select from unnamed), count(*),
+      (select names.complete from names), count(*),
       array_agg(stored.id order by stored.id) filter (where stored.is_new)
     into v_named, v_stored, v_ids
     from stored;
 
     if not v_named then
-      perform :SCHEMA.django_ensure_names(
-        array_agg(distinct spec.identifier), array_agg(distinct spec.queue_name))
-      from unnest(specs) as spec;
+      perform :SCHEMA.django_ensure_names(v_identifiers, v_queue_names);
       continue;
     end if;
     v_new_ids := v_new_ids || v_ids;
@@ -177,11 +225,11 @@ begin
       array_agg(cast(row(
         item.identifier, item.payload, item.queue_name, item.run_at, item.max_attempts,
         item.job_key, item.priority, item.flags
-      ) as :SCHEMA.job_spec)),
-      array_agg(item.repeats)
+      ) as :SCHEMA.job_spec) order by item.position),
+      array_agg(v_repeats[item.position] order by item.position)
     into v_wanted, v_repeats
-    from unnest(v_wanted, v_repeats) as item(
-      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, repeats)
+    from unnest(v_wanted) with ordinality as item(
+      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
     where item.job_key is not null
       and not exists (select from :SCHEMA._private_jobs as job where job.key = item.job_key);
   end loop;
@@ -191,7 +239,13 @@ begin
       errcode = 'GWBNR',
       message = format(
         'add_jobs: %s of %s specs got no row, job_key %L among them',
-        v_left, cardinality(specs), v_wanted[1].job_key),
+        v_left, cardinality(specs), (
+          select spec.job_key
+          from unnest(specs) as spec
+          left join :SCHEMA._private_jobs as job on job.key = spec.job_key
+          where spec.job_key is not null and (job.id is null or job.updated_at <> now())
+          limit 1
+        )),
       hint = 'Does a trigger or a policy on the jobs table suppress rows?';
   end if;
 
@@ -208,13 +262,7 @@ begin
 
   perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(specs) || '}');
 
-  if v_keyed = 0 then
-    return query
-    select job.*
-    from unnest(v_new_ids) with ordinality as new(id, position)
-    join :SCHEMA._private_jobs as job on job.id = new.id
-    order by new.position;
-  elsif v_keyed = cardinality(specs) then
+  if v_keyed = cardinality(specs) then
     return query
     select job.*
     from unnest(specs) with ordinality as spec(

@@ -13,7 +13,9 @@ begin
   -- one, which only the next statement sees. Each round waits for at least one other transaction.
   for v_round in 1 .. 100 loop
     perform from :SCHEMA._private_jobs as job where job.key = remove_job.job_key;
-    exit when not found;
+    if not found then
+      return null;
+    end if;
 
     select job.* into v_job
     from :SCHEMA._private_jobs as job
@@ -33,11 +35,8 @@ begin
     return v_job;
   end loop;
 
-  if found then
-    raise exception using
-      errcode = 'GWBNR',
-      message = format('remove_job: the holder of job_key %L changed a hundred times', job_key);
-  end if;
-  return null;
+  raise exception using
+    errcode = 'GWBNR',
+    message = format('remove_job: the holder of job_key %L changed a hundred times', job_key);
 end
 $$;
