@@ -40,8 +40,7 @@ class JobOptions(TypedDict, total=False):
     max_attempts: int | None
     """How often the job may be begun, 1..32767. Default: the setting `MAX_ATTEMPTS`."""
     job_key: str | None
-    """The name of a pending wish, 1..512 characters; one name space for all tasks. Default: none.
-    """
+    """The name of a pending wish, 1..512 characters, unique among all tasks. Default: none."""
     job_key_mode: JobKeyMode | str | None
     """What happens to the stored job that holds the key. Default: `"replace"`."""
     priority: int | None
