@@ -1,0 +1,215 @@
+"""The worker's own statements: take jobs, and say how they ended.
+
+Those that lock rows do it with skip locked, so none of them ever waits for another transaction:
+what they miss is asked for again. Ids travel as one text literal, cheaper than a list of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.sql import loader
+from django_graphile_worker.statements.base import Row, Statement
+
+
+class QueueLock(NamedTuple):
+    """A named queue that a worker has locked, and when (database time, as of the job's fetch)."""
+
+    queue_id: int
+    locked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of ending some jobs.
+
+    `count` of them were ended. `ids` says which, where some were missed; else it is `None`.
+    `superseded` and `runs_again` are those that had lost their key since they were taken: the
+    second ones (only given back, never failed or completed) get one more run.
+    """
+
+    count: int
+    ids: frozenset[int] | None
+    superseded: list[int]
+    runs_again: list[int]
+
+
+def get_jobs(
+    *,
+    schema: str,
+    worker_id: str,
+    identifiers: Sequence[str],
+    slots: int,
+    room: int,
+    now: datetime | None = None,
+) -> Statement[list[LockedJob]]:
+    """Take up to `slots` due jobs that begin at once, and up to `room` jobs in all.
+
+    `now` stands for the database's clock, in tests.
+    """
+    return Statement(
+        "get_jobs",
+        loader.query("get_jobs", schema),
+        {
+            "worker_id": worker_id,
+            "identifiers": list(identifiers),
+            "slots": slots,
+            "room": room,
+            "now": now,
+        },
+        _locked_jobs,
+    )
+
+
+def get_unknown_jobs(
+    *, schema: str, worker_id: str, known_ids: Iterable[int]
+) -> Statement[list[LockedJob]]:
+    """Find the jobs that the worker has locked, but for those it knows of."""
+    return Statement(
+        "get_unknown_jobs",
+        loader.query("get_unknown_jobs", schema),
+        {"worker_id": worker_id, "known_ids": _array(known_ids)},
+        _locked_jobs,
+    )
+
+
+def due_jobs_exist(
+    *, schema: str, identifiers: Sequence[str], now: datetime | None = None
+) -> Statement[bool]:
+    """Tell whether a due job is there to be taken, whoever may hold its row at this moment."""
+    return Statement(
+        "due_jobs_exist",
+        loader.query("due_jobs_exist", schema),
+        {"identifiers": list(identifiers), "now": now},
+        lambda rows: bool(rows[0][0]),
+    )
+
+
+def complete_jobs(*, schema: str, worker_id: str, jobs: Sequence[LockedJob]) -> Statement[Ended]:
+    """Delete jobs that have succeeded."""
+    return Statement(
+        "complete_jobs", loader.query("complete_jobs", schema), _ending(worker_id, jobs), _ended
+    )
+
+
+def fail_jobs(
+    *, schema: str, worker_id: str, jobs: Sequence[LockedJob], errors: Sequence[str]
+) -> Statement[Ended]:
+    """Note the errors of jobs that have failed, one for each, and let the jobs run again later."""
+    return Statement(
+        "fail_jobs",
+        loader.query("fail_jobs", schema),
+        {**_ending(worker_id, jobs), "errors": list(errors)},
+        _ended,
+    )
+
+
+def return_jobs(*, schema: str, worker_id: str, jobs: Sequence[LockedJob]) -> Statement[Ended]:
+    """Give back jobs that were never begun."""
+    return Statement(
+        "return_jobs", loader.query("return_jobs", schema), _ending(worker_id, jobs), _ended
+    )
+
+
+def free_queues(
+    *, schema: str, worker_id: str, locks: Sequence[QueueLock]
+) -> Statement[frozenset[int]]:
+    """Free named queues; the result names those that are held still."""
+    return Statement(
+        "free_queues",
+        loader.query("free_queues", schema),
+        {
+            "worker_id": worker_id,
+            "ids": [lock.queue_id for lock in locks],
+            "locked_at": [lock.locked_at for lock in locks],
+        },
+        _ids,
+    )
+
+
+def get_held_jobs(*, schema: str, worker_id: str, ids: Iterable[int]) -> Statement[frozenset[int]]:
+    """Tell which of these jobs the worker still has locked."""
+    return Statement(
+        "get_held_jobs",
+        loader.query("get_held_jobs", schema),
+        {"worker_id": worker_id, "ids": _array(ids)},
+        _ids,
+    )
+
+
+def finish_conflicts(*, schema: str, job_ids: Iterable[int], outcome: str) -> Statement[int]:
+    """Write down how superseded jobs ended: 'completed', 'failed' or 'returned'."""
+    return Statement(
+        "finish_conflicts",
+        loader.query("finish_conflicts", schema),
+        {"job_ids": _array(job_ids), "outcome": outcome},
+        lambda rows: int(rows[0][0]),
+    )
+
+
+def get_revision(*, schema: str) -> Statement[tuple[int | None, int | None]]:
+    """Tell the schema's revision and the version of our functions."""
+    return Statement(
+        "get_revision", loader.query("get_revision", schema), {}, lambda rows: tuple(rows[0])
+    )
+
+
+def set_role(*, role: str) -> Statement[None]:
+    """Put on a role for as long as the connection lasts."""
+    return Statement("set_role", loader.query("set_role", ""), {"role": role}, lambda rows: None)
+
+
+def listen() -> Statement[None]:
+    """Hear of new jobs on this connection, as long as it lasts; there are no rows to be read."""
+    return Statement("listen", loader.query("listen", ""), {}, lambda rows: None)
+
+
+def _ending(worker_id: str, jobs: Sequence[LockedJob]) -> dict[str, object]:
+    return {
+        "worker_id": worker_id,
+        "ids": _array(job.id for job in jobs),
+        "keyed_ids": _array(job.id for job in jobs if job.key is not None),
+    }
+
+
+def _array(ids: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, ids)) + "}"
+
+
+def _ids(rows: Sequence[Row]) -> frozenset[int]:
+    return frozenset(row[0] for row in rows)
+
+
+def _ended(rows: Sequence[Row]) -> Ended:
+    count, ids, superseded, *runs_again = rows[0]
+    return Ended(
+        count=count,
+        ids=None if ids is None else frozenset(ids),
+        superseded=superseded,
+        runs_again=runs_again[0] if runs_again else [],
+    )
+
+
+def _locked_jobs(rows: Sequence[Row]) -> list[LockedJob]:
+    return [
+        LockedJob(
+            id=row[0],
+            task_identifier=row[1],
+            payload=row[2],
+            key=row[3],
+            queue_id=row[4],
+            attempts=row[5],
+            max_attempts=row[6],
+            priority=row[7],
+            run_at=row[8].astimezone(UTC),
+            created_at=row[9].astimezone(UTC),
+            revision=row[10],
+            flags=tuple(row[11] or ()),
+            locked_at=row[12].astimezone(UTC),
+        )
+        for row in rows
+    ]

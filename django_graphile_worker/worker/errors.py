@@ -1,0 +1,49 @@
+"""What a failed job says in `last_error`."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from types import TracebackType
+
+# A sentence for lists, a traceback for the reader; not the megabytes that some errors carry.
+LONGEST_MESSAGE = 4_000
+LONGEST_ERROR = 12_000
+
+# PostgreSQL's text holds neither.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def describe(error: BaseException) -> str:
+    """Return the error as text: its type and message first, then where it was raised.
+
+    Always storable: NUL and lone surrogates are replaced, both parts are cut. Never raises, also
+    where the error's own `__str__` does.
+    """
+    name = type(error).__qualname__
+    try:
+        message = str(error)
+    except BaseException:  # noqa: BLE001 - somebody else's code, run to report another fault
+        message = "(its message cannot be shown)"
+    head = f"{name}: {message[: LONGEST_MESSAGE + 1]}" if message else name
+    try:
+        frames = "".join(traceback.format_tb(_outside(error.__traceback__), limit=-30))
+    except BaseException:  # noqa: BLE001 - as above: source files may be gone or unreadable
+        frames = ""
+    return storable(f"{_cut(head, LONGEST_MESSAGE)}\n\n{frames}".rstrip())
+
+
+def storable(text: str) -> str:
+    """Return `text` as PostgreSQL can store it, cut to `LONGEST_ERROR` characters."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", _cut(text, LONGEST_ERROR))
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _outside(raised: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames in which we call the task."""
+    while raised is not None and raised.tb_frame.f_globals.get("__package__") == __package__:
+        raised = raised.tb_next
+    return raised
