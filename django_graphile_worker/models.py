@@ -1,0 +1,219 @@
+"""The queue's tables as unmanaged models, to read and never to write.
+
+Saving and deleting raise: a row may be locked by a worker, and its key and queue have rules that
+only the SQL functions keep. Use `enqueue` and the operators' verbs of `django_graphile_worker`.
+
+Every query goes to the first alias of `GRAPHILE_WORKER["DATABASES"]` unless `using()` names
+another: a router that sends reads to a replica would show yesterday's queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from django_graphile_worker.conf import get_config
+from django_graphile_worker.fields import JSONTextField
+from django_graphile_worker.tables import db_table
+
+M = TypeVar("M", bound="ReadOnlyModel")
+
+
+class ReadOnlyQuerySet(models.QuerySet[M]):
+    """A queryset that cannot write. Each writing method raises `TypeError`."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"{self.model.__name__} is read-only; use the functions of django_graphile_worker."
+        )
+
+    create = update = delete = bulk_create = bulk_update = _refuse
+    get_or_create = update_or_create = _raw_delete = _update = _refuse
+
+
+class JobQuerySet(ReadOnlyQuerySet["Job"]):
+    """Jobs by their state, judged by the database's clock."""
+
+    def due(self) -> JobQuerySet:
+        """Jobs that a worker could start now: available, and their `run_at` has come."""
+        return self.filter(is_available=True, run_at__lte=Now())
+
+    def locked(self) -> JobQuerySet:
+        """Jobs that a worker holds."""
+        return self.filter(is_available=False, locked_at__isnull=False)
+
+    def failed(self) -> JobQuerySet:
+        """Jobs that have failed permanently: no attempt is left, and nobody holds them."""
+        return self.filter(
+            is_available=False, locked_at__isnull=True, attempts__gte=models.F("max_attempts")
+        )
+
+
+class _QueueManager(models.Manager[M]):
+    def get_queryset(self) -> models.QuerySet[M]:
+        return super().get_queryset().using(self._db or get_config().databases[0])
+
+
+class ReadOnlyModel(models.Model):
+    """The base of all models here. Saving and deleting raise `TypeError`."""
+
+    objects: ClassVar[models.Manager[Any]] = _QueueManager.from_queryset(ReadOnlyQuerySet)()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} is read-only; use the functions of django_graphile_worker."
+        )
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.save()
+
+
+class Task(ReadOnlyModel):
+    """A task identifier that was once used; the row tells nothing of who can run it."""
+
+    id = models.AutoField(primary_key=True)
+    identifier = models.CharField(_("identifier"), max_length=128, unique=True)
+
+    class Meta:
+        managed = False
+        db_table = db_table("_private_tasks")
+        default_permissions = ("view",)
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+
+    def __str__(self) -> str:
+        return self.identifier
+
+
+class JobQueue(ReadOnlyModel):
+    """A named queue: a lane whose jobs run one at a time."""
+
+    id = models.AutoField(primary_key=True)
+    queue_name = models.CharField(_("queue name"), max_length=128, unique=True)
+    locked_at = models.DateTimeField(_("locked at"), null=True)
+    locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001 (upstream's column)
+    is_available = models.BooleanField(_("is available"))
+
+    class Meta:
+        managed = False
+        db_table = db_table("_private_job_queues")
+        default_permissions = ("view",)
+        verbose_name = _("named queue")
+        verbose_name_plural = _("named queues")
+
+    def __str__(self) -> str:
+        return self.queue_name
+
+
+class Job(ReadOnlyModel):
+    """A job: one request to run a task. It is gone once it has succeeded."""
+
+    id = models.BigAutoField(primary_key=True)
+    job_queue = models.ForeignKey(
+        JobQueue,
+        models.DO_NOTHING,
+        null=True,
+        db_constraint=False,
+        related_name="+",
+        verbose_name=_("named queue"),
+    )
+    task = models.ForeignKey(
+        Task,
+        models.DO_NOTHING,
+        db_constraint=False,
+        related_name="+",
+        verbose_name=_("task"),
+    )
+    payload = JSONTextField(_("payload"))
+    priority = models.SmallIntegerField(_("priority"))
+    run_at = models.DateTimeField(_("run at"))
+    attempts = models.SmallIntegerField(_("attempts"))
+    max_attempts = models.SmallIntegerField(_("max attempts"))
+    last_error = models.TextField(_("last error"), null=True)  # noqa: DJ001 (upstream's column)
+    created_at = models.DateTimeField(_("created at"))
+    updated_at = models.DateTimeField(_("updated at"))
+    key = models.CharField(  # noqa: DJ001 (upstream's column)
+        pgettext_lazy("job", "key"), max_length=512, null=True, unique=True
+    )
+    locked_at = models.DateTimeField(_("locked at"), null=True)
+    locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001 (upstream's column)
+    revision = models.IntegerField(_("revision"))
+    flags = models.JSONField(_("flags"), null=True)
+    is_available = models.BooleanField(_("is available"))
+
+    objects: ClassVar[models.Manager[Job]] = _QueueManager.from_queryset(JobQuerySet)()
+
+    class Meta:
+        managed = False
+        db_table = db_table("_private_jobs")
+        default_permissions = ("view",)
+        permissions = [
+            ("view_payload", "Can view the payload of jobs"),
+            ("act_on_job", "Can run, reschedule, complete and fail jobs"),
+            ("unlock_worker", "Can unlock what a worker holds"),
+        ]
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class KnownCrontab(ReadOnlyModel):
+    """A crontab item that some worker knows, and the last time it was enqueued for."""
+
+    identifier = models.TextField(_("identifier"), primary_key=True)
+    known_since = models.DateTimeField(_("known since"))
+    last_execution = models.DateTimeField(_("last execution"), null=True)
+
+    class Meta:
+        managed = False
+        db_table = db_table("_private_known_crontabs")
+        default_permissions = ("view",)
+        verbose_name = _("known crontab")
+        verbose_name_plural = _("known crontabs")
+
+    def __str__(self) -> str:
+        return self.identifier
+
+
+class KeyConflict(ReadOnlyModel):
+    """A superseding: a keyed job was added while the key's holder was not available.
+
+    `superseded_state` is `"locked"` (it was running) or `"failed"` (no attempts left); the
+    superseded columns tell how that job stood just before. `outcome` and `finished_at` are filled
+    in when a worker of this package ends it, and stay null where another language's worker did.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    recorded_at = models.DateTimeField(_("recorded at"))
+    key = models.TextField(pgettext_lazy("job", "key"))
+    mode = models.TextField(_("job key mode"))
+    superseded_job_id = models.BigIntegerField(_("superseded job"))
+    superseded_task = models.TextField(_("superseded job's task"), null=True)  # noqa: DJ001
+    superseded_state = models.TextField(_("superseded job's state"))
+    superseded_attempts = models.SmallIntegerField(_("superseded job's attempts"))
+    superseded_max_attempts = models.SmallIntegerField(_("superseded job's max attempts"))
+    superseded_locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001
+    superseded_locked_at = models.DateTimeField(_("locked at"), null=True)
+    successor_job_id = models.BigIntegerField(_("successor job"))
+    successor_task = models.TextField(_("successor job's task"), null=True)  # noqa: DJ001
+    outcome = models.TextField(_("outcome"), null=True)  # noqa: DJ001
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+
+    class Meta:
+        managed = False
+        db_table = db_table("django_key_conflicts")
+        default_permissions = ("view",)
+        verbose_name = _("keyed-job conflict")
+        verbose_name_plural = _("keyed-job conflicts")
+
+    def __str__(self) -> str:
+        return self.key
