@@ -28,8 +28,8 @@ def after_job() -> None:
 
     Never raises: whatever cannot be cleaned is dropped.
     """
-    wrappers: list[Any] = connections.all(initialized_only=True)
-    for connection in wrappers:
+    connection: Any
+    for connection in connections.all(initialized_only=True):
         try:
             connection.queries_log.clear()
             if _is_unclean(connection) or connection.settings_dict["OPTIONS"].get("pool"):

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
-import secrets
-import socket
 import time
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
@@ -19,7 +15,7 @@ from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.completer import Completer
-from django_graphile_worker.worker.connections import Link
+from django_graphile_worker.worker.connections import Link, new_worker_id
 from django_graphile_worker.worker.executor import Executor
 from django_graphile_worker.worker.fetcher import Fetcher, Load
 from django_graphile_worker.worker.listener import Listener
@@ -48,16 +44,6 @@ class Ended(NamedTuple):
 
     part: Service
     error: BaseException | None
-
-
-def new_worker_id() -> str:
-    """Return a new owner of locks: the fixed prefix, host, process and a random part.
-
-    New at every start, or a restarted worker could end the jobs of its dead namesake. At most 100
-    characters.
-    """
-    host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:60]
-    return f"django:{host}:{os.getpid()}:{secrets.token_hex(6)}"
 
 
 class WorkerPool:
@@ -133,9 +119,8 @@ class WorkerPool:
             link=Link(database, "listener"), on_new_jobs=self.fetcher.wake, on_end=self._on_end
         )
         self._once = once
-        takers: list[Service] = [self.fetcher] if once else [self.fetcher, self.listener]
-        self._takers = takers
-        self.parts: list[Service] = [self.completer, self.executor, *takers]
+        self._takers: list[Service] = [self.fetcher] if once else [self.fetcher, self.listener]
+        self.parts: list[Service] = [self.completer, self.executor, *self._takers]
 
     @property
     def stuck(self) -> bool:
