@@ -7,7 +7,7 @@ from typing import Any
 from django.db import models
 
 
-class JSONTextField(models.TextField):
+class JSONTextField(models.TextField):  # type: ignore[type-arg]
     """A `json` column, read as its text.
 
     A row of another language may hold JSON that Python cannot or should not decode (a depth of
