@@ -63,11 +63,11 @@ def connect(transactional_db: None) -> Iterator[Connect]:
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves sessions on its database or threads behind."""
-    uses_database = guards.uses_database(request.node)
-    if guards.is_transactional(request.node):
+    uses_database, transactional = guards.database_use(request.node)
+    if uses_database:
         # Asked for here, so that this guard ends first: a session left behind with locks would
         # otherwise hang the flush that transactional_db ends with.
-        request.getfixturevalue("transactional_db")
+        request.getfixturevalue("transactional_db" if transactional else "db")
     threads = set(threading.enumerate())
     sessions = set(guards.sessions()) if uses_database else set()
     yield
@@ -88,5 +88,5 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        if guards.uses_database(item) and guards.is_set_up():
+        if guards.database_use(item)[0] and guards.is_set_up():
             guards.empty_queue()

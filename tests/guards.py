@@ -14,6 +14,9 @@ from psycopg import sql
 
 from tests.waiting import eventually
 
+# Seconds that a session or thread which is about to end may take, or a lock to be let go.
+PATIENCE = 2.0
+
 # In the order in which they can be emptied: jobs point at the others.
 TABLES = (
     "_private_jobs",
@@ -24,18 +27,14 @@ TABLES = (
 )
 
 
-def uses_database(item: pytest.Item) -> bool:
+def database_use(item: pytest.Item) -> tuple[bool, bool]:
+    """Whether a test uses the database, and whether it commits there."""
     names = set(getattr(item, "fixturenames", ()))
-    return bool(names & {"db", "transactional_db", "live_server"}) or bool(
-        item.get_closest_marker("django_db")
-    )
-
-
-def is_transactional(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("django_db")
-    return "transactional_db" in getattr(item, "fixturenames", ()) or bool(
-        marker and marker.kwargs.get("transaction")
+    commits = bool(names & {"transactional_db", "live_server"}) or bool(
+        marker and (marker.kwargs.get("transaction") or marker.args[:1] == (True,))
     )
+    return commits or "db" in names or marker is not None, commits
 
 
 def is_set_up() -> bool:
@@ -80,7 +79,7 @@ def sessions_left(before: set[int]) -> list[str]:
         assert not left, left
 
     try:
-        eventually(none_left, within=2)  # a closed session needs a moment to vanish
+        eventually(none_left, PATIENCE)  # a closed session needs a moment to vanish
     except AssertionError:
         left = {pid: text for pid, text in sessions().items() if pid not in before}
         with observe() as observer:
@@ -101,35 +100,26 @@ def threads_left(before: set[threading.Thread]) -> list[str]:
         assert not new()
 
     try:
-        eventually(none_left, within=2)
+        eventually(none_left, PATIENCE)
     except AssertionError:
         return [f"thread {thread.name}" for thread in new()]
     return []
 
 
 def empty_queue() -> None:
-    """Delete every row of the queue; a session that holds a lock on them is named and ended."""
+    """Delete every row of the queue; does not wait for long where a session holds a lock."""
     from django_graphile_worker.conf import get_config
 
     schema = get_config().schema
     with observe() as observer:
-        observer.execute("set lock_timeout = '5s'")
+        observer.execute("select set_config('lock_timeout', %s, false)", [f"{PATIENCE}s"])
         for table in TABLES:
             name = sql.Identifier(schema, table)
-            if observer.execute(
-                "select to_regclass(%s) is null", [name.as_string(observer)]
-            ).fetchone() == (True,):
+            there = observer.execute("select to_regclass(%s)", [name.as_string(observer)])
+            if there.fetchone() == (None,):
                 continue  # a test of the migrations may have taken it away
             try:
                 observer.execute(sql.SQL("delete from {}").format(name))
             except psycopg.errors.LockNotAvailable:
-                holders = sessions()
-                observer.execute(
-                    "select pg_terminate_backend(pid, 2000) from unnest(%s::int[]) pid",
-                    [list(holders)],
-                )
-                observer.execute(sql.SQL("delete from {}").format(name))
-                pytest.fail(
-                    f"{table} could not be emptied, it is locked: " + "; ".join(holders.values()),
-                    pytrace=False,
-                )
+                others = "; ".join(sessions().values())
+                pytest.fail(f"{table} is locked by one of: {others}", pytrace=False)

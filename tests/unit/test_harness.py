@@ -27,11 +27,26 @@ from psycopg import sql
 from tests import guards
 
 kept = []
+guards.PATIENCE = 0.5
 
 def leave(text):
     session = psycopg.connect(guards.address(), application_name="careless")
     session.execute(text)
     kept.append(session)
+    return session
+
+@pytest.fixture(scope="module")
+def outsider(django_db_setup):
+    with psycopg.connect(guards.address(), application_name="outsider") as session:
+        yield session
+
+@pytest.mark.django_db(transaction=True)
+def test_leaves_a_lock_on_the_queue(outsider, schema):
+    outsider.execute(sql.SQL("lock table {}").format(sql.Identifier(schema, "_private_jobs")))
+
+@pytest.mark.django_db(transaction=True)
+def test_lets_it_go(outsider):
+    outsider.rollback()
 
 @pytest.mark.django_db(transaction=True)
 def test_leaves_a_session_that_locks_what_django_flushes():
@@ -94,6 +109,8 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
         for case in ElementTree.parse(report).iter("testcase")
     }
     assert set(faults) == {
+        "test_leaves_a_lock_on_the_queue",
+        "test_lets_it_go",
         "test_leaves_a_session_that_locks_what_django_flushes",
         "test_leaves_a_session",
         "test_leaves_a_thread",
@@ -101,7 +118,11 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
         "test_finds_no_rows",
         "test_warns",
     }
-    assert "idle in transaction, last query: lock table" in faults.pop(
+    assert "_private_jobs is locked by one of: " in (
+        locked := faults.pop("test_leaves_a_lock_on_the_queue")
+    )
+    assert "(outsider, idle in transaction, last query: lock table" in locked
+    assert "(careless, idle in transaction, last query: lock table" in faults.pop(
         "test_leaves_a_session_that_locks_what_django_flushes"
     )
     assert "(careless, idle in transaction, last query: select 1)" in faults.pop(
@@ -111,7 +132,7 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
     assert "UserWarning: this is an error" in faults.pop("test_warns")
     assert set(faults.values()) == {""}
     # An error is what pytest calls a test that passed and failed at its end.
-    assert "1 failed, 5 passed, 3 errors" in ended.stdout
+    assert "1 failed, 7 passed, 4 errors" in ended.stdout
 
 
 def test_what_is_required_and_missing_stops_the_run(tmp_path: Path) -> None:
