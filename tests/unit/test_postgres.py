@@ -24,8 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 PARENT = """
-import os, sys
+import os, signal, sys
 from testproject import postgres
+# A run in the background, or under nohup, ignores these, and its children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with postgres.database() as server:
     if "fork" in sys.argv and not os.fork():
         os.close(1)
