@@ -1,0 +1,2 @@
+-- Make the schema that stands beside the queue's.
+create schema :BESIDE;
