@@ -44,6 +44,10 @@ def _cut(text: str, length: int) -> str:
 
 def _outside(raised: TracebackType | None) -> TracebackType | None:
     """Leave out the frames in which we call the task."""
-    while raised is not None and raised.tb_frame.f_globals.get("__package__") == __package__:
+    while raised is not None and _is_ours(raised.tb_frame.f_globals.get("__name__")):
         raised = raised.tb_next
     return raised
+
+
+def _is_ours(module: object) -> bool:
+    return isinstance(module, str) and module.startswith("django_graphile_worker.")

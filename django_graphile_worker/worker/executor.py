@@ -184,11 +184,19 @@ class Executor(Service):
         args, kwargs = task.bind(json.loads(job.payload))
         result = task(*args, **kwargs)
         if hasattr(result, "__await__"):
-            async_to_sync(_wait_for)(result)
+            error = async_to_sync(_error_of)(result)
+            if error is not None:
+                raise error
 
 
-async def _wait_for(awaitable: Any) -> None:
-    await awaitable
+async def _error_of(awaitable: Any) -> BaseException | None:
+    # Not raised through async_to_sync: its frames, and with them the thread of its event loop,
+    # would live as long as somebody keeps the traceback.
+    try:
+        await awaitable
+    except BaseException as error:  # noqa: BLE001 - raised again by the caller
+        return error
+    return None
 
 
 def report(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import select
 import time
 from typing import Any
 
@@ -85,14 +86,21 @@ def _is_in_transaction(connection: Any) -> bool:
 
 
 def _is_dead(connection: Any) -> bool:
-    """Whether the server has hung up; asks the socket only, which costs no round trip."""
+    """Whether the server has hung up. Costs a round trip only where it has said something."""
     if connection.vendor != "postgresql":
         return False
-    try:
-        connection.connection.pgconn.consume_input()
-    except connection.Database.Error:
+    if connection.connection.closed:
         return True
-    return bool(connection.connection.closed)
+    # An idle server is silent; its last words, or the end of the stream, make the socket readable.
+    return _is_readable(connection.connection.fileno()) and not connection.is_usable()
+
+
+def _is_readable(socket: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, whose select() takes any number
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _is_old(connection: Any) -> bool:
