@@ -74,7 +74,8 @@ class EnqueuedJob:
     """A job as it stood right after it was added; a snapshot, without the payload.
 
     `revision` counts the times a request with the same `job_key` changed this row, from 0.
-    `run_at` is cut to the years 1..9999 (a row made by hand may hold `infinity`).
+    `run_at` is cut to the years 1..9999 (a row made by hand may hold `infinity`); `flags` are
+    sorted.
     """
 
     id: int

@@ -173,7 +173,7 @@ def _added(row: Row, task_identifier: str, queue_name: str | None) -> dict[str, 
         "max_attempts": max_attempts,
         "created_at": created_at.replace(tzinfo=UTC),
         "updated_at": updated_at.replace(tzinfo=UTC),
-        "flags": tuple(json.loads(flags)) if flags is not None else (),
+        "flags": tuple(sorted(json.loads(flags))) if flags is not None else (),
     }
 
 
