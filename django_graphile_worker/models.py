@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_graphile_worker.conf import get_config
-from django_graphile_worker.fields import JSONTextField
+from django_graphile_worker.fields import JSONTextField, TimestampField
 from django_graphile_worker.tables import db_table
 
 M = TypeVar("M", bound="ReadOnlyModel")
@@ -38,6 +38,19 @@ class ReadOnlyQuerySet(models.QuerySet[M]):
 class JobQuerySet(ReadOnlyQuerySet["Job"]):
     """Jobs by their state, judged by the database's clock."""
 
+    def with_names(self) -> JobQuerySet:
+        """Add `task_identifier` and `queue_name`, called so in upstream's view `jobs`, too.
+
+        Not by a join: no foreign key keeps a task, and a job whose task is gone can be run by
+        nobody and should be seen all the more.
+        """
+        task = Task.objects.using(self.db).filter(pk=models.OuterRef("task_id"))
+        queue = JobQueue.objects.using(self.db).filter(pk=models.OuterRef("job_queue_id"))
+        return self.annotate(
+            task_identifier=models.Subquery(task.values("identifier")),
+            queue_name=models.Subquery(queue.values("queue_name")),
+        )
+
     def due(self) -> JobQuerySet:
         """Jobs that a worker could start now: available, and their `run_at` has come."""
         return self.filter(is_available=True, run_at__lte=Now())
@@ -55,7 +68,11 @@ class JobQuerySet(ReadOnlyQuerySet["Job"]):
 
 class _QueueManager(models.Manager[M]):
     def get_queryset(self) -> models.QuerySet[M]:
-        return super().get_queryset().using(self._db or get_config().databases[0])
+        alias = self._db
+        row = self._hints.get("instance")  # type: ignore[attr-defined]
+        if alias is None and isinstance(row, ReadOnlyModel):
+            alias = row._state.db  # what belongs to a row is read where the row was
+        return super().get_queryset().using(alias or get_config().databases[0])
 
 
 class ReadOnlyModel(models.Model):
@@ -65,6 +82,8 @@ class ReadOnlyModel(models.Model):
 
     class Meta:
         abstract = True
+        # The manager that follows `job.task`, too: else that would be left to the routers.
+        base_manager_name = "objects"
 
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
@@ -97,7 +116,7 @@ class JobQueue(ReadOnlyModel):
 
     id = models.AutoField(primary_key=True)
     queue_name = models.CharField(_("queue name"), max_length=128, unique=True)
-    locked_at = models.DateTimeField(_("locked at"), null=True)
+    locked_at = TimestampField(_("locked at"), null=True)
     locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001 (upstream's column)
     is_available = models.BooleanField(_("is available"))
 
@@ -133,16 +152,16 @@ class Job(ReadOnlyModel):
     )
     payload = JSONTextField(_("payload"))
     priority = models.SmallIntegerField(_("priority"))
-    run_at = models.DateTimeField(_("run at"))
+    run_at = TimestampField(_("run at"))
     attempts = models.SmallIntegerField(_("attempts"))
     max_attempts = models.SmallIntegerField(_("max attempts"))
     last_error = models.TextField(_("last error"), null=True)  # noqa: DJ001 (upstream's column)
-    created_at = models.DateTimeField(_("created at"))
-    updated_at = models.DateTimeField(_("updated at"))
+    created_at = TimestampField(_("created at"))
+    updated_at = TimestampField(_("updated at"))
     key = models.CharField(  # noqa: DJ001 (upstream's column)
         pgettext_lazy("job", "key"), max_length=512, null=True, unique=True
     )
-    locked_at = models.DateTimeField(_("locked at"), null=True)
+    locked_at = TimestampField(_("locked at"), null=True)
     locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001 (upstream's column)
     revision = models.IntegerField(_("revision"))
     flags = models.JSONField(_("flags"), null=True)
@@ -166,12 +185,32 @@ class Job(ReadOnlyModel):
         return str(self.pk)
 
 
+class LockedJob(Job):
+    """A job that a worker holds; for a list, with a permission, of its own."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view",)
+        verbose_name = _("locked job")
+        verbose_name_plural = _("locked rows: jobs")
+
+
+class LockedQueue(JobQueue):
+    """A named queue that a worker holds while it runs a job of it."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view",)
+        verbose_name = _("locked named queue")
+        verbose_name_plural = _("locked rows: named queues")
+
+
 class KnownCrontab(ReadOnlyModel):
     """A crontab item that some worker knows, and the last time it was enqueued for."""
 
     identifier = models.TextField(_("identifier"), primary_key=True)
-    known_since = models.DateTimeField(_("known since"))
-    last_execution = models.DateTimeField(_("last execution"), null=True)
+    known_since = TimestampField(_("known since"))
+    last_execution = TimestampField(_("last execution"), null=True)
 
     class Meta:
         managed = False
@@ -193,7 +232,7 @@ class KeyConflict(ReadOnlyModel):
     """
 
     id = models.BigAutoField(primary_key=True)
-    recorded_at = models.DateTimeField(_("recorded at"))
+    recorded_at = TimestampField(_("recorded at"))
     key = models.TextField(pgettext_lazy("job", "key"))
     mode = models.TextField(_("job key mode"))
     superseded_job_id = models.BigIntegerField(_("superseded job"))
@@ -202,11 +241,11 @@ class KeyConflict(ReadOnlyModel):
     superseded_attempts = models.SmallIntegerField(_("superseded job's attempts"))
     superseded_max_attempts = models.SmallIntegerField(_("superseded job's max attempts"))
     superseded_locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001
-    superseded_locked_at = models.DateTimeField(_("locked at"), null=True)
+    superseded_locked_at = TimestampField(_("locked at"), null=True)
     successor_job_id = models.BigIntegerField(_("successor job"))
     successor_task = models.TextField(_("successor job's task"), null=True)  # noqa: DJ001
     outcome = models.TextField(_("outcome"), null=True)  # noqa: DJ001
-    finished_at = models.DateTimeField(_("finished at"), null=True)
+    finished_at = TimestampField(_("finished at"), null=True)
 
     class Meta:
         managed = False

@@ -40,7 +40,7 @@ def run(using: str | None, work: Callable[[Any], T], *, atomic: bool = False) ->
     Raises `UnsupportedDatabase` for an alias that is not PostgreSQL through psycopg 3.
     """
     name = alias(using)
-    connection = _connection(name)
+    connection = queue_connection(name)
     # Without autocommit the caller commits, so the transaction is theirs, too.
     if connection.in_atomic_block or not connection.get_autocommit():
         with connection.cursor() as cursor:
@@ -59,7 +59,8 @@ def run(using: str | None, work: Callable[[Any], T], *, atomic: bool = False) ->
         time.sleep(random.uniform(0, 0.01 * 2**tries))  # noqa: S311
 
 
-def _connection(name: str) -> BaseDatabaseWrapper:
+def queue_connection(name: str) -> BaseDatabaseWrapper:
+    """Return Django's connection of an alias, opened or not; raises `UnsupportedDatabase`."""
     try:
         connection = connections[name]
     except ConnectionDoesNotExist:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import migrations, models
 
-from django_graphile_worker.fields import JSONTextField
+from django_graphile_worker.fields import JSONTextField, TimestampField
 from django_graphile_worker.operations import InstallSchema
 from django_graphile_worker.tables import db_table
 
@@ -22,17 +22,17 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("payload", JSONTextField(verbose_name="payload")),
                 ("priority", models.SmallIntegerField(verbose_name="priority")),
-                ("run_at", models.DateTimeField(verbose_name="run at")),
+                ("run_at", TimestampField(verbose_name="run at")),
                 ("attempts", models.SmallIntegerField(verbose_name="attempts")),
                 ("max_attempts", models.SmallIntegerField(verbose_name="max attempts")),
                 ("last_error", models.TextField(null=True, verbose_name="last error")),
-                ("created_at", models.DateTimeField(verbose_name="created at")),
-                ("updated_at", models.DateTimeField(verbose_name="updated at")),
+                ("created_at", TimestampField(verbose_name="created at")),
+                ("updated_at", TimestampField(verbose_name="updated at")),
                 (
                     "key",
                     models.CharField(max_length=512, null=True, unique=True, verbose_name="key"),
                 ),
-                ("locked_at", models.DateTimeField(null=True, verbose_name="locked at")),
+                ("locked_at", TimestampField(null=True, verbose_name="locked at")),
                 ("locked_by", models.TextField(null=True, verbose_name="locked by")),
                 ("revision", models.IntegerField(verbose_name="revision")),
                 ("flags", models.JSONField(null=True, verbose_name="flags")),
@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
                     "queue_name",
                     models.CharField(max_length=128, unique=True, verbose_name="queue name"),
                 ),
-                ("locked_at", models.DateTimeField(null=True, verbose_name="locked at")),
+                ("locked_at", TimestampField(null=True, verbose_name="locked at")),
                 ("locked_by", models.TextField(null=True, verbose_name="locked by")),
                 ("is_available", models.BooleanField(verbose_name="is available")),
             ],
@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
             name="KeyConflict",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
-                ("recorded_at", models.DateTimeField(verbose_name="recorded at")),
+                ("recorded_at", TimestampField(verbose_name="recorded at")),
                 ("key", models.TextField(verbose_name="key")),
                 ("mode", models.TextField(verbose_name="job key mode")),
                 ("superseded_job_id", models.BigIntegerField(verbose_name="superseded job")),
@@ -93,14 +93,14 @@ class Migration(migrations.Migration):
                     models.SmallIntegerField(verbose_name="superseded job's max attempts"),
                 ),
                 ("superseded_locked_by", models.TextField(null=True, verbose_name="locked by")),
-                ("superseded_locked_at", models.DateTimeField(null=True, verbose_name="locked at")),
+                ("superseded_locked_at", TimestampField(null=True, verbose_name="locked at")),
                 ("successor_job_id", models.BigIntegerField(verbose_name="successor job")),
                 (
                     "successor_task",
                     models.TextField(null=True, verbose_name="successor job's task"),
                 ),
                 ("outcome", models.TextField(null=True, verbose_name="outcome")),
-                ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
+                ("finished_at", TimestampField(null=True, verbose_name="finished at")),
             ],
             options={
                 "verbose_name": "keyed-job conflict",
@@ -117,8 +117,8 @@ class Migration(migrations.Migration):
                     "identifier",
                     models.TextField(primary_key=True, serialize=False, verbose_name="identifier"),
                 ),
-                ("known_since", models.DateTimeField(verbose_name="known since")),
-                ("last_execution", models.DateTimeField(null=True, verbose_name="last execution")),
+                ("known_since", TimestampField(verbose_name="known since")),
+                ("last_execution", TimestampField(null=True, verbose_name="last execution")),
             ],
             options={
                 "verbose_name": "known crontab",
@@ -144,5 +144,31 @@ class Migration(migrations.Migration):
                 "managed": False,
                 "default_permissions": ("view",),
             },
+        ),
+        migrations.CreateModel(
+            name="LockedJob",
+            fields=[],
+            options={
+                "verbose_name": "locked job",
+                "verbose_name_plural": "locked rows: jobs",
+                "proxy": True,
+                "default_permissions": ("view",),
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("graphile_worker.job",),
+        ),
+        migrations.CreateModel(
+            name="LockedQueue",
+            fields=[],
+            options={
+                "verbose_name": "locked named queue",
+                "verbose_name_plural": "locked rows: named queues",
+                "proxy": True,
+                "default_permissions": ("view",),
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("graphile_worker.jobqueue",),
         ),
     ]

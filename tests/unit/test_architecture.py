@@ -30,8 +30,10 @@ FLOORS: list[set[str]] = [
     {"worker.endings"},
     {"worker.listener", "worker.fetcher", "worker.executor", "worker.completer"},
     {"worker.pool"},
+    {"checks", "admin.base"},
+    {"admin.jobs"},
     # The doors, and what only gathers: nothing imports these.
-    {"", "apps", "checks", "admin", "migrations", "management", "worker"},
+    {"", "apps", "admin", "migrations", "management", "worker"},
 ]
 
 PARTS = {"listener", "fetcher", "executor", "completer", "rescuer", "scheduler"}
