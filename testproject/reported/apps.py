@@ -9,3 +9,5 @@ class ReportedConfig(AppConfig):
     name = "testproject.reported"
     label = "reported"
     verbose_name = "Reported workload"
+    # Named here, so that no DEFAULT_AUTO_FIELD changes the migrations.
+    default_auto_field = "django.db.models.BigAutoField"
