@@ -1,0 +1,276 @@
+"""The fetcher: when it looks, how much it takes, and that no answer is lost for good."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.worker.connections import Link
+from django_graphile_worker.worker.fetcher import Fetcher, Load
+from tests.conftest import Connect
+from tests.database.test_get_jobs import ME, ago, fetch, ids
+from tests.waiting import eventually
+from tests.worker.conftest import StartPool
+from tests.worker.tools import Queue, register
+
+WITHIN = 10
+
+
+class Slots:
+    """Slots that run nothing: what was fed is held until the test ends it."""
+
+    def __init__(self) -> None:
+        self.fed: SimpleQueue[list[LockedJob]] = SimpleQueue()
+        self.held: dict[int, LockedJob] = {}
+        self.finished = 0
+        self.drained = threading.Event()
+        self.unwritten = False
+
+    def feed(self, jobs: list[LockedJob]) -> None:
+        self.held.update((job.id, job) for job in jobs)
+        self.fed.put(jobs)
+
+    def load(self) -> Load:
+        return Load(len(self.held), self.finished)
+
+
+MakeFetcher = Callable[..., Fetcher]
+
+
+@pytest.fixture
+def slots() -> Slots:
+    return Slots()
+
+
+@pytest.fixture
+def make_fetcher(queue: Queue, slots: Slots) -> Iterator[MakeFetcher]:
+    made: list[Fetcher] = []
+
+    def make_fetcher(**options: Any) -> Fetcher:
+        values: dict[str, Any] = {
+            "link": Link("default", "fetcher"),
+            "schema": queue.schema,
+            "worker_id": ME,
+            "identifiers": ["noop"],
+            "concurrency": 2,
+            "prefetch": 100,
+            "poll_interval": 3_600,
+            "once": False,
+            "load": slots.load,
+            "feed": slots.feed,
+            "may_fetch": lambda: not slots.unwritten,
+            "settled": lambda: not slots.unwritten,
+            "known_ids": lambda: list(slots.held),
+            "on_drained": slots.drained.set,
+            "on_end": lambda part, error: None,
+        }
+        fetcher = Fetcher(**{**values, **options})
+        fetcher.fetched.watch()
+        made.append(fetcher)
+        fetcher.start()
+        return fetcher
+
+    yield make_fetcher
+    for fetcher in made:
+        fetcher.stop()
+        assert fetcher.join(WITHIN)
+
+
+def test_it_looks_at_once_when_woken_and_as_time_passes(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    fetcher = make_fetcher()
+    assert fetcher.fetched.wait() == []
+    first = queue.add()
+    fetcher.wake()
+    assert ids(slots.fed.get(timeout=WITHIN)) == [first]
+
+    fetcher.stop()
+    slots.held.clear()
+    second = queue.add()
+    make_fetcher(poll_interval=0.01)
+    assert ids(slots.fed.get(timeout=WITHIN)) == [second]
+    slots.held.clear()
+    third = queue.add()  # nobody wakes it
+    assert ids(slots.fed.get(timeout=WITHIN)) == [third]
+
+
+def test_it_takes_no_more_than_there_are_free_slots(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    all_ids = [queue.add(run_at=ago(50 - n)) for n in range(5)]
+    fetcher = make_fetcher()
+    assert ids(slots.fed.get(timeout=WITHIN)) == all_ids[:2]
+    assert len(fetcher.fetched.wait()) == 2
+
+    del slots.held[all_ids[0]]
+    fetcher.wake()
+    assert ids(slots.fed.get(timeout=WITHIN)) == [all_ids[2]]
+
+
+def test_it_takes_ahead_what_the_slots_would_end_in_a_moment(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    for n in range(300):
+        queue.add(run_at=ago(400 - n))
+    fetcher = make_fetcher()
+    assert len(slots.fed.get(timeout=WITHIN)) == 2
+
+    # 20,000 a second: the bound is `prefetch`, on top of the slots.
+    fetcher._measured_at -= 1
+    slots.finished = 20_000
+    slots.held.clear()
+    fetcher.wake()
+    assert len(slots.fed.get(timeout=WITHIN)) == 102
+
+    # 50 a second: five ahead.
+    fetcher._measured_at -= 1
+    slots.finished += 50
+    slots.held.clear()
+    fetcher.wake()
+    assert 6 <= len(slots.fed.get(timeout=WITHIN)) <= 7
+
+
+def test_it_takes_nothing_while_too_much_is_unwritten(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    job_id = queue.add()
+    slots.unwritten = True
+    fetcher = make_fetcher(poll_interval=0.01)
+    slots.unwritten = False
+
+    assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
+    assert fetcher.join(0) is False
+
+
+def test_it_sees_past_the_jobs_of_a_queue_that_it_has_just_taken(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    first, *_ = [queue.add(queue_name="a", run_at=ago(100 - n)) for n in range(9)]
+    hidden = queue.add(queue_name="b", run_at=ago(10))
+    make_fetcher()
+
+    assert ids(slots.fed.get(timeout=WITHIN)) == [first]
+    assert ids(slots.fed.get(timeout=WITHIN)) == [hidden]
+
+
+def test_it_comes_back_after_its_connection_was_cut(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    fetcher = make_fetcher(concurrency=9)
+    for _ in range(3):
+        queue.kill("fetcher")
+        job_id = queue.add()
+        fetcher.wake()
+        assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
+
+
+def test_jobs_whose_fetch_was_never_answered_are_run_all_the_same(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    known = queue.add(queue_name="lane")
+    fetcher = make_fetcher()
+    assert ids(slots.fed.get(timeout=WITHIN)) == [known]
+
+    # As if the server had done this for the fetcher, and the answer had been lost on its way.
+    lost = queue.add(queue_name="other lane")
+    (job,) = fetch(queue)
+    queue.kill("fetcher")
+    fetcher.wake()
+
+    (found,) = slots.fed.get(timeout=WITHIN)
+    assert found == job
+    assert (found.id, found.queue_id) == (lost, queue.queue("other lane")["id"])
+
+
+def test_it_looks_for_lost_answers_also_when_it_is_stopped_meanwhile(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetcher = make_fetcher()
+    fetcher.fetched.wait()
+    pause = fetcher._link.pause
+
+    def stop_meanwhile(error: BaseException) -> float:
+        fetcher.stop()
+        return pause(error)
+
+    monkeypatch.setattr(fetcher._link, "pause", stop_meanwhile)
+    lost = queue.add()
+    fetch(queue)
+    queue.kill("fetcher")
+    fetcher.wake()
+
+    assert fetcher.join(WITHIN)
+    assert ids(slots.fed.get(timeout=WITHIN)) == [lost]
+
+
+def test_once_it_is_drained_only_when_nothing_runs_and_all_is_written(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    job_id = queue.add()
+    fetcher = make_fetcher(once=True, poll_interval=0.01)
+    slots.fed.get(timeout=WITHIN)
+    assert fetcher.fetched.wait() != []
+    assert fetcher.fetched.wait() == []
+    assert not slots.drained.is_set()
+
+    slots.unwritten = True
+    del slots.held[job_id]
+    for _ in range(3):
+        fetcher.wake()
+    assert not slots.drained.is_set()
+    slots.unwritten = False
+
+    assert slots.drained.wait(WITHIN)
+    assert fetcher.join(WITHIN)
+
+
+def test_once_a_due_job_that_somebody_holds_for_a_moment_is_waited_for(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher, connect: Connect
+) -> None:
+    job_id = queue.add()
+    caller = connect(autocommit=False)
+    queue.query("select from {jobs} where id = %s for update", [job_id], session=caller)
+    fetcher = make_fetcher(once=True)
+    assert fetcher.fetched.wait() == []
+    caller.rollback()
+
+    assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
+
+
+def test_once_a_due_job_that_somebody_holds_for_long_is_left(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher, connect: Connect
+) -> None:
+    job_id = queue.add()
+    caller = connect(autocommit=False)
+    queue.query("select from {jobs} where id = %s for update", [job_id], session=caller)
+    make_fetcher(once=True)
+
+    assert slots.drained.wait(WITHIN)
+    assert slots.fed.empty()
+    caller.rollback()
+
+
+def test_the_pool_fetches_when_a_slot_is_free_again(queue: Queue, start_pool: StartPool) -> None:
+    go_on = threading.Semaphore(0)
+    running = start_pool(register(task=lambda: go_on.acquire(timeout=WITHIN) and None))
+    running.pool.executor.begun.watch()
+    # With keys, so that none is taken ahead.
+    for n in range(6):
+        queue.add("task", job_key=f"k{n}")
+    for n in range(6):
+        running.pool.executor.begun.wait()
+        if n > 0:
+            go_on.release()
+    go_on.release()
+
+    eventually(lambda: _gone(queue))
+
+
+def _gone(queue: Queue) -> None:
+    assert queue.jobs() == []
