@@ -346,7 +346,7 @@ def test_trying_again_is_bounded_and_only_for_what_can_heal(
     error: type[psycopg.Error], calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(transactions.time, "sleep", pauses.append)
+    monkeypatch.setattr("django_graphile_worker.transactions.time.sleep", pauses.append)
     made = []
 
     def work(cursor: Any) -> None:

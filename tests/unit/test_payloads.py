@@ -253,7 +253,7 @@ def test_no_recursion_error_escapes_where_little_of_the_stack_is_left() -> None:
     def encode_below(frames: int) -> str:
         return encode_below(frames - 1) if frames else encode(payload)
 
-    outcomes = set()
+    outcomes: set[bool | str] = set()
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 300)
     try:
