@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from testproject import postgres
 from testproject.demo import worker
+from testproject.demo.options import parse
 from testproject.demo.screen import Screen
 from testproject.demo.verdict import Exit, Verdict
 
 if TYPE_CHECKING:
     from testproject.demo.demonstration import Demonstration
-
-VARIANTS = ("no_row", "holder_returned")
 
 # Seconds after the last call within which the queue has to be empty.
 DRAIN = 60.0
@@ -51,61 +50,6 @@ def main() -> int:
         return 130
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m testproject.demo",
-        description="Run the workload under which keyed jobs were reported lost: four schedulers, "
-        "each 100 calls of add_job over 10 keys, again and again, against quick printer jobs. "
-        "The database is the one at DATABASE_URL, else one that is started here.",
-        epilog="Exit code: 0 if nothing was lost, 1 if something was, 2 if it cannot be told.",
-    )
-    parser.add_argument(
-        "--seconds", type=seconds, default=30, metavar="N", help="how long to call (30)"
-    )
-    parser.add_argument(
-        "--concurrency",
-        type=slots,
-        default=10,
-        metavar="N",
-        help="how many jobs the worker runs at a time, 2 to 100 (10)",
-    )
-    parser.add_argument(
-        "--uncorrected",
-        action="store_true",
-        help="call functions that have the reported fault, to see what they lose",
-    )
-    parser.add_argument(
-        "--variant",
-        choices=VARIANTS,
-        help="what those give back for a lost request: nothing (no_row, the default), or the "
-        "running job as if it stood for the request",
-    )
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the database until Ctrl-C, to look at it"
-    )
-    options = parser.parse_args()
-    if options.variant and not options.uncorrected:
-        parser.error("--variant is for --uncorrected")
-    if options.uncorrected:
-        options.variant = options.variant or VARIANTS[0]
-    return options
-
-
-def seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86_400:
-        raise ValueError
-    return value
-
-
-def slots(text: str) -> int:
-    # With one slot no key is asked for while its job runs.
-    value = int(text)
-    if not 2 <= value <= 100:
-        raise ValueError
-    return value
-
-
 def end(number: int, frame: object) -> NoReturn:
     """Leave as an exception does, so that worker and server are ended on the way."""
     signal.signal(number, signal.SIG_IGN)
@@ -128,7 +72,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
             finally:
                 demonstration.end()
             report(verdict, demonstration, options, screen)
-        if options.keep:
+        if options.keep and server.folder is not None:
             keep(server, screen)
     return verdict.exit_code
 
@@ -143,7 +87,7 @@ def require_packages() -> None:
 
 @contextlib.contextmanager
 def migrated() -> Iterator[None]:
-    """Django on a migrated database; its connections are closed at the end."""
+    """Django on a migrated database, whose errors are told and whose connections are closed."""
     import django
     from django.core.management import call_command
     from django.db import DatabaseError, connections
@@ -152,11 +96,10 @@ def migrated() -> Iterator[None]:
 
     django.setup()
     try:
-        try:
-            call_command("migrate", verbosity=0, interactive=False)
-        except (DatabaseError, GraphileWorkerError) as error:
-            raise Trouble(f"migrate: {str(error).strip()}") from error
+        call_command("migrate", verbosity=0, interactive=False)
         yield
+    except (DatabaseError, GraphileWorkerError) as error:
+        raise Trouble(str(error).strip()) from error
     finally:
         connections.close_all()
 
@@ -166,17 +109,7 @@ def demonstrate(
 ) -> Verdict:
     demonstration.start()
     with worker.running(options.concurrency) as process:
-        screen.say(
-            f"manage.py graphile_worker --concurrency {options.concurrency} runs 4 schedulers, "
-            f"again and again for {options.seconds:g} s, each with 100 calls of\n"
-            '  add_job("printer", [{key, number}], job_key=key, job_key_mode="preserve_run_at")\n'
-            "over 10 keys, "
-            + (
-                "on the functions of this package."
-                if options.variant is None
-                else f"on functions that have the reported fault ({options.variant})."
-            )
-        )
+        screen.say(introduction(options, process.pid))
         begun = time.monotonic()
         while True:
             if (code := process.wait(screen.interval)) is not None:
@@ -194,6 +127,21 @@ def demonstrate(
         if code := process.stop():
             raise Trouble(f"the worker stopped with {code}:\n{process.said()}")
     return demonstration.verdict()
+
+
+def introduction(options: argparse.Namespace, pid: int) -> str:
+    functions = (
+        "the functions of this package"
+        if options.variant is None
+        else f"functions that have the reported fault ({options.variant})"
+    )
+    return (
+        f"manage.py graphile_worker --concurrency {options.concurrency} (process {pid}) runs "
+        f"4 schedulers, again and again for {options.seconds:g} s,\n"
+        "each with 100 calls over 10 keys of\n"
+        '  add_job("printer", [{key, number}], job_key=key, job_key_mode="preserve_run_at")\n'
+        f"on {functions}."
+    )
 
 
 def report(

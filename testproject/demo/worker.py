@@ -22,6 +22,7 @@ class Worker:
     def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         self._process = process
         self._log = log
+        self.pid = process.pid
 
     def wait(self, seconds: float) -> int | None:
         """Return the exit code as soon as the worker ends; ``None`` after ``seconds``."""
