@@ -8,11 +8,33 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.test import TransactionTestCase
 from psycopg import sql
 
 from tests import guards
 
 Connect = Callable[..., psycopg.Connection[Any]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _flush_only_what_was_written() -> Iterator[None]:
+    """Spare the flush after a test that wrote to none of Django's own tables.
+
+    Most tests write to the queue only, and the flush, which makes all content types and
+    permissions anew, took ten times as long as such a test.
+    """
+    flush = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
+    clean: object = None
+
+    def flush_if_written(case: TransactionTestCase) -> None:
+        nonlocal clean
+        if case.databases != {"default"} or clean is None or guards.fingerprint() != clean:
+            flush(case)
+            clean = guards.fingerprint()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", flush_if_written)
+        yield
 
 
 @pytest.fixture(scope="session")

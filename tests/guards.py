@@ -106,6 +106,23 @@ def threads_left(before: set[threading.Thread]) -> list[str]:
     return []
 
 
+def fingerprint() -> object:
+    """Changes when a row of Django's own tables was written since (``xmin`` tells updates)."""
+    connection = connections["default"]
+    with connection.cursor() as cursor:
+        tables = connection.introspection.django_table_names(
+            only_existing=True, include_views=False
+        )
+        parts = [
+            sql.SQL(
+                "(select sum(hashtextextended(t::text, t.xmin::text::bigint)) from {} t)"
+            ).format(sql.Identifier(table))
+            for table in sorted(tables)
+        ]
+        cursor.execute(sql.SQL("select array[{}]").format(sql.SQL(", ").join(parts)))
+        return tables, cursor.fetchone()
+
+
 def empty_queue() -> None:
     """Delete every row of the queue; does not wait for long where a session holds a lock."""
     from django_graphile_worker.conf import get_config

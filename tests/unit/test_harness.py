@@ -71,6 +71,24 @@ def test_finds_no_rows(connect, schema):
         sql.SQL("select count(*) from {}").format(
             sql.Identifier(schema, "_private_tasks"))).fetchone() == (0,)
 
+@pytest.mark.django_db(transaction=True)
+def test_writes_to_djangos_tables():
+    from django.contrib.auth.models import Permission, User
+    User.objects.create_user("careless")
+    assert Permission.objects.all().delete()[0]
+
+@pytest.mark.django_db(transaction=True)
+def test_updates_djangos_tables():
+    from django.contrib.auth.models import Permission, User
+    assert not User.objects.exists()
+    assert Permission.objects.update(name="careless")
+
+@pytest.mark.django_db(transaction=True)
+def test_finds_djangos_tables_as_they_were():
+    from django.contrib.auth.models import Permission
+    assert Permission.objects.exists()
+    assert not Permission.objects.filter(name="careless").exists()
+
 def test_warns():
     import warnings
     warnings.warn("this is an error")
@@ -116,6 +134,9 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
         "test_leaves_a_thread",
         "test_leaves_rows",
         "test_finds_no_rows",
+        "test_writes_to_djangos_tables",
+        "test_updates_djangos_tables",
+        "test_finds_djangos_tables_as_they_were",
         "test_warns",
     }
     assert "_private_jobs is locked by one of: " in (
@@ -132,7 +153,7 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
     assert "UserWarning: this is an error" in faults.pop("test_warns")
     assert set(faults.values()) == {""}
     # An error is what pytest calls a test that passed and failed at its end.
-    assert "1 failed, 7 passed, 4 errors" in ended.stdout
+    assert "1 failed, 10 passed, 4 errors" in ended.stdout
 
 
 def test_what_is_required_and_missing_stops_the_run(tmp_path: Path) -> None:
