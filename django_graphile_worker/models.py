@@ -75,6 +75,9 @@ class _QueueManager(models.Manager[M]):
         return super().get_queryset().using(alias or get_config().databases[0])
 
 
+JobManager = _QueueManager.from_queryset(JobQuerySet)
+
+
 class ReadOnlyModel(models.Model):
     """The base of all models here. Saving and deleting raise `TypeError`."""
 
@@ -167,7 +170,7 @@ class Job(ReadOnlyModel):
     flags = models.JSONField(_("flags"), null=True)
     is_available = models.BooleanField(_("is available"))
 
-    objects: ClassVar[models.Manager[Job]] = _QueueManager.from_queryset(JobQuerySet)()
+    objects: ClassVar[JobManager] = JobManager()  # type: ignore[type-arg]
 
     class Meta:
         managed = False
