@@ -102,6 +102,17 @@ begin
     end if;
   end if;
 
+  -- The statement may have waited for the key, and a name that it had found been collected.
+  if job_key is not null and (
+    not exists (select from :SCHEMA._private_tasks as task where task.id = v_job.task_id)
+    or v_job.job_queue_id is not null and not exists (
+      select from :SCHEMA._private_job_queues as queue where queue.id = v_job.job_queue_id)
+  ) then
+    perform :SCHEMA.django_restore_names(
+      array[v_job.task_id], array[identifier], array[v_job.job_queue_id], array[queue_name]);
+    select job.* into v_job from :SCHEMA._private_jobs as job where job.id = v_job.id;
+  end if;
+
   perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}');
   return v_job;
 end
