@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import psycopg
 import pytest
 
+from tests import pgplugin
 from tests.conftest import Connect
 from tests.waiting import eventually, wait_until_blocked
 
@@ -89,6 +90,10 @@ def test_finds_djangos_tables_as_they_were():
     assert Permission.objects.exists()
     assert not Permission.objects.filter(name="careless").exists()
 
+@pytest.mark.node
+def test_needs_node():
+    raise AssertionError
+
 def test_warns():
     import warnings
     warnings.warn("this is an error")
@@ -98,7 +103,7 @@ def test_warns():
 def run_pytest(
     *arguments: str, folder: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A run of its own. Without ``DATABASE_URL`` in ``env`` it has a PostgreSQL of its own."""
+    """A run of its own, with a PostgreSQL of its own."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -120,7 +125,11 @@ def run_pytest(
 def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_path: Path) -> None:
     (tmp_path / "test_careless.py").write_text(CARELESS)
     report = tmp_path / "report.xml"
-    ended = run_pytest("-p", "no:randomly", f"--junitxml={report}", folder=tmp_path)
+    ended = run_pytest(
+        *("-p", "no:randomly", f"--junitxml={report}"),
+        folder=tmp_path,
+        env={"GRAPHILE_WORKER_NODE": str(tmp_path)},
+    )
     assert ended.returncode == 1, ended.stdout + ended.stderr
     faults = {
         case.get("name"): " ".join((fault.text or "") for fault in case)
@@ -137,6 +146,7 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
         "test_writes_to_djangos_tables",
         "test_updates_djangos_tables",
         "test_finds_djangos_tables_as_they_were",
+        "test_needs_node",
         "test_warns",
     }
     assert "_private_jobs is locked by one of: " in (
@@ -151,41 +161,24 @@ def test_a_test_that_leaves_something_behind_fails_alone_and_is_told_what(tmp_pa
     )
     assert "left behind: thread careless" in faults.pop("test_leaves_a_thread")
     assert "UserWarning: this is an error" in faults.pop("test_warns")
+    assert "left out: the npm package graphile-worker" in faults.pop("test_needs_node")
+    assert "\nnode tests left out: the npm package graphile-worker" in ended.stdout
     assert set(faults.values()) == {""}
     # An error is what pytest calls a test that passed and failed at its end.
-    assert "1 failed, 10 passed, 4 errors" in ended.stdout
+    assert "1 failed, 10 passed, 1 skipped, 4 errors" in ended.stdout
 
 
-def test_what_is_required_and_missing_stops_the_run(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
+def test_what_is_required_and_missing_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended = run_pytest(
-        folder=tmp_path, env={"DGW_REQUIRE": "node", "GRAPHILE_WORKER_NODE": str(empty)}
+        folder=tmp_path, env={"DGW_REQUIRE": "node", "GRAPHILE_WORKER_NODE": str(tmp_path)}
     )
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "node tests are required by DGW_REQUIRE: " in ended.stderr
-    ended = run_pytest(folder=tmp_path, env={"DGW_REQUIRE": "knots"})
-    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "DGW_REQUIRE knows node, browser, not 'knots'" in ended.stderr
-
-
-def test_what_is_missing_is_said_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "test_node.py").write_text(
-        "from __future__ import annotations\n"
-        "import pytest\n\n"
-        "@pytest.mark.node\n"
-        "def test_it(): raise AssertionError\n"
-    )
-    ended = run_pytest(
-        folder=tmp_path,
-        env={
-            "DATABASE_URL": os.environ["DATABASE_URL"],
-            "GRAPHILE_WORKER_NODE": str(tmp_path),
-        },
-    )
-    assert ended.returncode == 0
-    assert "1 skipped" in ended.stdout
-    assert "\nnode tests left out: " in ended.stdout
+    monkeypatch.setenv("DGW_REQUIRE", "knots")
+    with pytest.raises(pytest.UsageError, match="DGW_REQUIRE knows node, browser, not 'knots'"):
+        pgplugin.check_required()
 
 
 def test_an_assertion_is_tried_until_it_holds() -> None:
