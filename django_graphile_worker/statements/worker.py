@@ -65,6 +65,11 @@ def get_jobs(
     )
 
 
+def read_in_order() -> Statement[None]:
+    """Let the rest of this transaction read tables along their indexes; goes before `get_jobs`."""
+    return Statement("read_in_order", loader.query("read_in_order", ""), {}, lambda rows: None)
+
+
 def get_unknown_jobs(
     *, schema: str, worker_id: str, known_ids: Iterable[int]
 ) -> Statement[list[LockedJob]]:

@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -71,6 +71,21 @@ class Link:
         """Send a statement and read its result. May raise one of `PASSING`."""
         with self.connection().cursor() as cursor:
             result = statement.run(cursor)
+        self._pause = FIRST_PAUSE
+        return result
+
+    def run_after(self, first: Statement[Any], statement: Statement[T]) -> T:
+        """Run two statements in one transaction and, where libpq can do that, one round trip.
+
+        Returns the second one's result. May raise one of `PASSING`.
+        """
+        connection = self.connection()
+        pipeline = connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+        with connection.cursor() as cursor:
+            with pipeline, connection.transaction():
+                connection.execute(first.text, first.params)
+                cursor.execute(statement.text, statement.params)
+            result = statement.read(cursor.fetchall())
         self._pause = FIRST_PAUSE
         return result
 

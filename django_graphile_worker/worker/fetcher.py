@@ -111,14 +111,15 @@ class Fetcher(Service):
         slots, room = self._wanted()
         if not room or not self._may_fetch():
             return self._poll_interval
-        jobs = self._link.run(
+        jobs = self._link.run_after(
+            statements.read_in_order(),
             statements.get_jobs(
                 schema=self._schema,
                 worker_id=self._worker_id,
                 identifiers=self._identifiers,
                 slots=slots,
                 room=room,
-            )
+            ),
         )
         if jobs:
             self._feed(jobs)

@@ -87,7 +87,7 @@ def test_it_warns_when_there_is_nothing_to_serve(queue: Queue, use: Use) -> None
 
 def test_a_flag_beats_the_setting_and_the_setting_the_default(queue: Queue, use: Use) -> None:
     use(register())
-    settings = {"SCHEMA": queue.schema}
+    settings: dict[str, Any] = {"SCHEMA": queue.schema}
     with override_settings(GRAPHILE_WORKER=settings):
         assert "slots     10, looks for jobs every 2 s" in once()
     settings |= {"CONCURRENCY": 4, "POLL_INTERVAL": 5}
