@@ -195,7 +195,7 @@ class LockedJob(Job):
         proxy = True
         default_permissions = ("view",)
         verbose_name = _("locked job")
-        verbose_name_plural = _("locked rows: jobs")
+        verbose_name_plural = _("locked rows (jobs)")
 
 
 class LockedQueue(JobQueue):
@@ -205,7 +205,7 @@ class LockedQueue(JobQueue):
         proxy = True
         default_permissions = ("view",)
         verbose_name = _("locked named queue")
-        verbose_name_plural = _("locked rows: named queues")
+        verbose_name_plural = _("locked rows (named queues)")
 
 
 class KnownCrontab(ReadOnlyModel):

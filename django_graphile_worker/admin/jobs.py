@@ -9,7 +9,6 @@ from django.db.models import Case, CharField, F, Q, QuerySet, TextField, Value, 
 from django.db.models.functions import Cast, Left, Now
 from django.http import HttpRequest
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin.base import ReadOnlyAdmin, as_id
@@ -45,14 +44,6 @@ class StateFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         state = self.value()
         return queryset.filter(STATES[state][1]) if state in STATES else queryset
-
-
-def shortened(text: str | None) -> SafeString | None:
-    """Return a long text as a block, cut where a page could no longer show it."""
-    if text is None:
-        return None
-    cut = "…" if len(text) > SHOWN else ""
-    return format_html("<pre style='white-space: pre-wrap'>{}{}</pre>", text[:SHOWN], cut)
 
 
 @admin.register(Job)
@@ -120,27 +111,32 @@ class JobAdmin(ReadOnlyAdmin):
         return STATES[job.state][0]
 
     @admin.display(description=_("task"))
-    def task_identifier(self, job: Any) -> str | None:
-        identifier: str | None = job.task_identifier
-        return identifier
+    def task_identifier(self, job: Any) -> str:
+        return job.task_identifier or self.get_empty_value_display()
 
     @admin.display(description=_("named queue"))
-    def queue_name(self, job: Any) -> str | None:
-        name: str | None = job.queue_name
-        return name
+    def queue_name(self, job: Any) -> str:
+        return job.queue_name or self.get_empty_value_display()
 
     @admin.display(description=_("attempts"))
     def attempts_of_max(self, job: Job) -> str:
         return f"{job.attempts}/{job.max_attempts}"
 
     @admin.display(description=_("last error"))
-    def last_error_text(self, job: Job) -> SafeString | None:
-        return shortened(job.last_error)
+    def last_error_text(self, job: Job) -> str:
+        return self._block(job.last_error)
 
     @admin.display(description=_("payload"))
-    def payload_text(self, job: Job) -> SafeString | None:
+    def payload_text(self, job: Job) -> str:
         # As text and cut by the database: it may be large, and more than Python can decode. It is
         # a query of its own, so the job may be gone by now.
         text = Left(Cast("payload", TextField()), SHOWN + 1)
         jobs = Job.objects.using(job._state.db).filter(pk=job.pk)
-        return shortened(jobs.annotate(text=text).values_list("text", flat=True).first())
+        return self._block(jobs.annotate(text=text).values_list("text", flat=True).first())
+
+    def _block(self, text: str | None) -> str:
+        """Return a long text as a block, cut where a page could no longer show it."""
+        if text is None:
+            return self.get_empty_value_display()
+        cut = "…" if len(text) > SHOWN else ""
+        return format_html('<pre style="white-space: pre-wrap">{}{}</pre>', text[:SHOWN], cut)

@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
             fields=[],
             options={
                 "verbose_name": "locked job",
-                "verbose_name_plural": "locked rows: jobs",
+                "verbose_name_plural": "locked rows (jobs)",
                 "proxy": True,
                 "default_permissions": ("view",),
                 "indexes": [],
@@ -163,7 +163,7 @@ class Migration(migrations.Migration):
             fields=[],
             options={
                 "verbose_name": "locked named queue",
-                "verbose_name_plural": "locked rows: named queues",
+                "verbose_name_plural": "locked rows (named queues)",
                 "proxy": True,
                 "default_permissions": ("view",),
                 "indexes": [],

@@ -175,6 +175,7 @@ def test_a_job_that_was_enqueued_is_listed(everything: Client) -> None:
     assert ids(everything.get(url_of(Job))) == [job.id]
     page = everything.get(url_of(Job, job.id)).content.decode()
     assert "letter-7" in page
+    assert "None" not in page
     assert unescape(page).count('{"to":"a@b"}') == 1
 
 
