@@ -5,14 +5,24 @@ create function :BESIDE.add_jobs(
 ) returns setof :SCHEMA._private_jobs
 language plpgsql volatile as $$
 declare
-  v_ids constant bigint[] := array(
-    select stored.id from :BESIDE.store(specs, job_key_preserve_run_at) as stored
+  v_new_ids constant bigint[] := array(
+    select stored.id
+    from :BESIDE.store(specs, job_key_preserve_run_at) as stored
+    order by stored.key nulls first, stored.id
   );
 begin
   return query
+  with spec as materialized (
+    select
+      item.job_key, item.position,
+      count(*) filter (where item.job_key is null) over (order by item.position) as nth_new
+    from unnest(specs) with ordinality as item(
+      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+  )
   select job.*
-  from :SCHEMA._private_jobs as job
-  where job.id = any (v_ids) or job.key in (select spec.job_key from unnest(specs) as spec)
-  order by job.id;
+  from spec
+  join :SCHEMA._private_jobs as job
+    on job.key = spec.job_key or (spec.job_key is null and job.id = v_new_ids[spec.nth_new])
+  order by spec.position;
 end
 $$;
