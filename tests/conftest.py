@@ -82,6 +82,12 @@ def connect(transactional_db: None) -> Iterator[Connect]:
         connection.close()
 
 
+@pytest.fixture(scope="session")
+def _watcher(django_db_setup: None) -> Iterator[None]:
+    with guards.watcher():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves sessions on its database or threads behind."""
@@ -90,6 +96,7 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         # Asked for here, so that this guard ends first: a session left behind with locks would
         # otherwise hang the flush that transactional_db ends with.
         request.getfixturevalue("transactional_db" if transactional else "db")
+        request.getfixturevalue("_watcher")
     threads = set(threading.enumerate())
     sessions = set(guards.sessions()) if uses_database else set()
     yield

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +19,9 @@ from tests.waiting import eventually
 
 # Seconds that a session or thread which is about to end may take, or a lock to be let go.
 PATIENCE = 2.0
+
+# What the guards' own sessions are called.
+NAME = "guard"
 
 # In the order in which they can be emptied: jobs point at the others.
 TABLES = (
@@ -53,20 +59,42 @@ def address() -> str:
 
 
 def observe() -> psycopg.Connection[Any]:
-    return psycopg.connect(address(), autocommit=True, application_name="guard")
+    """A session of its own; close it."""
+    return psycopg.connect(address(), autocommit=True, application_name=NAME)
+
+
+_watcher: psycopg.Connection[Any] | None = None
+
+
+@contextlib.contextmanager
+def watcher() -> Iterator[None]:
+    """Keep one session open for ``watching()``: to log in is most of what a guard costs."""
+    global _watcher
+    with observe() as _watcher:
+        yield
+    _watcher = None
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[psycopg.Connection[Any]]:
+    if _watcher is not None and not _watcher.closed:
+        yield _watcher
+    else:  # nobody keeps one, or a test has ended it
+        with observe() as observer:
+            yield observer
 
 
 def sessions() -> dict[int, str]:
-    """The sessions on the test database, but for Django's own in this thread and the asking one."""
+    """The sessions on the test database, but for Django's own in this thread and the guards'."""
     own = connections["default"].connection
-    with observe() as observer:
+    with watching() as observer:
         rows = observer.execute(
             "select pid, format('%%s (%%s, %%s, last query: %%s)',"
             " pid, application_name, state, query)"
             " from pg_stat_activity"
             " where datname = current_database() and backend_type = 'client backend'"
-            " and pid <> pg_backend_pid() and pid is distinct from %s",
-            [own.info.backend_pid if own is not None and not own.closed else None],
+            " and application_name <> %s and pid is distinct from %s",
+            [NAME, own.info.backend_pid if own is not None and not own.closed else None],
         ).fetchall()
     return dict(rows)
 
@@ -82,7 +110,7 @@ def sessions_left(before: set[int]) -> list[str]:
         eventually(none_left, PATIENCE)  # a closed session needs a moment to vanish
     except AssertionError:
         left = {pid: text for pid, text in sessions().items() if pid not in before}
-        with observe() as observer:
+        with watching() as observer:
             observer.execute(
                 "select pg_terminate_backend(pid, 2000) from unnest(%s::int[]) pid", [list(left)]
             )
@@ -108,19 +136,20 @@ def threads_left(before: set[threading.Thread]) -> list[str]:
 
 def fingerprint() -> object:
     """Changes when a row of Django's own tables was written since (``xmin`` tells updates)."""
-    connection = connections["default"]
-    with connection.cursor() as cursor:
-        tables = connection.introspection.django_table_names(
-            only_existing=True, include_views=False
-        )
-        parts = [
-            sql.SQL(
-                "(select sum(hashtextextended(t::text, t.xmin::text::bigint)) from {} t)"
-            ).format(sql.Identifier(table))
-            for table in sorted(tables)
-        ]
-        cursor.execute(sql.SQL("select array[{}]").format(sql.SQL(", ").join(parts)))
-        return tables, cursor.fetchone()
+    with watching() as observer:
+        try:
+            return observer.execute(_fingerprint()).fetchone()
+        except psycopg.errors.UndefinedTable:
+            return object()  # equal to no other
+
+
+@functools.cache
+def _fingerprint() -> sql.Composed:
+    tables = connections["default"].introspection.django_table_names(include_views=False)
+    each = sql.SQL("(select sum(hashtextextended(t::text, t.xmin::text::bigint)) from {} t)")
+    return sql.SQL("select {}").format(
+        sql.SQL(", ").join(each.format(sql.Identifier(table)) for table in sorted(tables))
+    )
 
 
 def empty_queue() -> None:
@@ -128,7 +157,7 @@ def empty_queue() -> None:
     from django_graphile_worker.conf import get_config
 
     schema = get_config().schema
-    with observe() as observer:
+    with watching() as observer:
         observer.execute("select set_config('lock_timeout', %s, false)", [f"{PATIENCE}s"])
         for table in TABLES:
             name = sql.Identifier(schema, table)
