@@ -14,7 +14,8 @@ language sql volatile as $$
     from :SCHEMA._private_jobs as job
     where job.id = any (job_ids)
       and (job.locked_at is null or job.locked_at < now() - interval '4 hours')
-    order by job.key collate "C" nulls last, job.id
+    order by
+      coalesce(job.key, :SCHEMA.django_former_key(job.id)) collate "C" nulls last, job.id
     for update
   )
   update :SCHEMA._private_jobs as job

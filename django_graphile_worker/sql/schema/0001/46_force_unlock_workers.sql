@@ -8,7 +8,8 @@ language sql volatile as $$
     select job.id
     from :SCHEMA._private_jobs as job
     where job.is_available = false and job.locked_by = any (worker_ids)
-    order by job.key collate "C" nulls last, job.id
+    order by
+      coalesce(job.key, :SCHEMA.django_former_key(job.id)) collate "C" nulls last, job.id
     for update
   )
   update :SCHEMA._private_jobs as job

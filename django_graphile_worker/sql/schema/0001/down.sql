@@ -9,6 +9,7 @@ drop function :SCHEMA.permanently_fail_jobs(bigint[], text);
 drop function :SCHEMA.reschedule_jobs(bigint[], timestamptz, int, int, int);
 drop function :SCHEMA.force_unlock_workers(text[]);
 drop function :SCHEMA.django_ensure_names(text[], text[]);
+drop function :SCHEMA.django_former_key(bigint);
 drop function :SCHEMA.django_restore_names(int[], text[], int[], text[]);
 drop function :SCHEMA.django_record_key_conflicts(text, text[], bigint[], smallint[]);
 drop function :SCHEMA.django_merge_payloads(json, json);
