@@ -67,6 +67,7 @@ def test_a_superseding_that_is_rolled_back_leaves_the_job_to_be_completed(
     (job,) = fetch(queue)
     caller = connect(autocommit=False)
     queue.add(job_key="k", session=caller)
+    queue.session.execute("set lock_timeout = '1ms'")
     assert complete(queue, job).count == 0
     caller.rollback()
 

@@ -133,6 +133,19 @@ def test_what_is_taken_ahead_stands_before_the_first_key(queue: Queue) -> None:
     assert ids(fetch(queue, slots=2, room=9)) == ahead
 
 
+def test_a_key_is_not_taken_ahead_in_place_of_a_row_that_somebody_holds(
+    queue: Queue, connect: Connect
+) -> None:
+    held = queue.add(run_at=ago(50))
+    free = queue.add(run_at=ago(40))
+    queue.add(run_at=ago(30), job_key="k")
+    caller = connect(autocommit=False)
+    queue.query("select from {jobs} where id = %s for update", [held], session=caller)
+
+    assert ids(fetch(queue, slots=0, room=9)) == [free]
+    caller.rollback()
+
+
 def test_a_task_row_that_is_made_again_is_picked_up(queue: Queue) -> None:
     queue.add()
     assert len(fetch(queue)) == 1

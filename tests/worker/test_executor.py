@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
@@ -135,7 +136,25 @@ def test_all_jobs_of_a_batch_run_and_no_more_than_slots_at_a_time(make_bench: Ma
     assert bench.executor.finished == 40
 
 
-def test_no_job_is_forgotten_when_slots_go_idle_just_then(make_bench: MakeBench) -> None:
+def test_no_job_is_forgotten_that_comes_just_as_a_slot_goes_idle(make_bench: MakeBench) -> None:
+    bench = make_bench(task=lambda: None)
+    fed = iter(range(2, 5))
+
+    class JustBefore(deque[Any]):
+        """Jobs come after the slot has found the line empty, and before it can be woken."""
+
+        def append(self, lock: Any) -> None:
+            if (number := next(fed, None)) is not None:
+                bench.executor.feed([job(number)])
+            super().append(lock)
+
+    bench.executor._idle = JustBefore(bench.executor._idle)
+    bench.executor.feed([job(1)])
+
+    assert [bench.outcome().job.id for _ in range(4)] == [1, 2, 3, 4]
+
+
+def test_slots_that_go_idle_again_and_again_are_always_woken(make_bench: MakeBench) -> None:
     bench = make_bench(task=lambda: None, concurrency=3)
     for number in range(2_000):
         bench.executor.feed([job(number)])
