@@ -66,6 +66,18 @@ def test_a_later_run_at_is_kept_and_moved(queue: Queue) -> None:
     assert row["run_at"] == later + timedelta(microseconds=round(exp(1) * 1e6))
 
 
+def test_the_request_counts_as_unchanged(queue: Queue) -> None:
+    """`updated_at` tells when somebody last asked for the job, as with a Node worker."""
+    job_id = queue.add(job_key="k")
+    queue.set(job_id, updated_at=datetime(2020, 1, 1, tzinfo=UTC))
+    fail(queue, *fetch(queue))
+
+    row = queue.job(job_id)
+    assert row is not None
+    assert row["updated_at"] == datetime(2020, 1, 1, tzinfo=UTC)
+    assert row["revision"] == 0
+
+
 def test_each_job_gets_its_own_error(queue: Queue) -> None:
     ids = [queue.add() for _ in range(3)]
     jobs = fetch(queue)

@@ -16,8 +16,7 @@ failed as (
     last_error = failure.error,
     run_at = greatest(now(), job.run_at) + exp(least(job.attempts, 10)) * interval '1 second',
     locked_by = null,
-    locked_at = null,
-    updated_at = now()
+    locked_at = null
   from unnest(%(ids)s::bigint[], %(errors)s::text[]) as failure(id, error)
   where job.id = failure.id and job.id = any (array(select mine.id from mine))
   returning job.id, job.key
