@@ -240,6 +240,9 @@ class Stage:
         rows = self.query("select * from {jobs} where key = %s", [key])
         return rows[0] if rows else None
 
+    def count(self, table: str) -> int:
+        return int(self.query(f"select count(*) from {{{table}}}")[0].count)
+
     def jobs(self) -> list[Row]:
         return self.query("select * from {jobs} order by id")
 

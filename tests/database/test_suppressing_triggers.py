@@ -38,7 +38,7 @@ def assert_refused(call: Callable[[], Any], text: str) -> None:
 
 def test_an_insert_that_is_suppressed_is_refused_by_key(stage: Stage, way: Way) -> None:
     with trigger(stage, "before insert", "return null;"):
-        assert_refused(lambda: way.request(stage, None, "the key", 1), "'the key'")
+        assert_refused(lambda: way.request(stage, None, "the key", 1), "'the key")
     assert stage.jobs() == []
 
 
@@ -46,7 +46,7 @@ def test_an_update_that_is_suppressed_is_refused_by_key(stage: Stage, way: Way) 
     stage.make_job("the key", [1])
     before = stage.jobs()
     with trigger(stage, "before update", "return null;"):
-        assert_refused(lambda: way.request(stage, None, "the key", 2), "'the key'")
+        assert_refused(lambda: way.request(stage, None, "the key", 2), "'the key")
     assert stage.jobs() == before
 
 
@@ -54,9 +54,9 @@ def test_a_superseding_that_is_suppressed_is_refused_by_key(stage: Stage, way: W
     stage.make_job("the key", [1], locked_at="now", locked_by="worker")
     before = stage.jobs()
     with trigger(stage, "before update", "return null;"):
-        assert_refused(lambda: way.request(stage, None, "the key", 2), "'the key'")
+        assert_refused(lambda: way.request(stage, None, "the key", 2), "'the key")
     assert stage.jobs() == before
-    assert stage.query("select from {conflicts}") == []
+    assert stage.count("conflicts") == 0
 
 
 @pytest.mark.parametrize("event", ["before insert", "before update"])
@@ -108,7 +108,7 @@ def test_a_row_that_a_trigger_takes_away_afterwards_is_missed(
 def test_names_that_vanish_as_soon_as_they_are_made_are_given_up(stage: Stage, way: Way) -> None:
     body = "delete from {tasks} where id = new.id; return null;"
     with trigger(stage, "after insert", body, "tasks"):
-        assert_refused(lambda: way.request(stage, None, "the key", 1), "'the key'")
+        assert_refused(lambda: way.request(stage, None, "the key", 1), "'the key")
     assert stage.jobs() == []
 
 

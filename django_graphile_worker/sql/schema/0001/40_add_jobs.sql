@@ -266,7 +266,7 @@ begin
     from unnest(v_wanted) with ordinality as item(
       identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
     where item.job_key is not null and (
-      select job.id from :SCHEMA._private_jobs as job where job.key = item.job_key
+      select job.id from :SCHEMA._private_jobs as job where job.key = item.job_key limit 1
     ) is null;
   end loop;
 
@@ -301,13 +301,19 @@ begin
 
   perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(specs) || '}');
 
+  -- The newest holder: where a snapshot outlives the statement, as in REPEATABLE READ, it can also
+  -- show one that was completed since, and whose key was free.
   if v_keyed = cardinality(specs) then
     return query
     select job.*
     from unnest(specs) with ordinality as spec(
       identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
     cross join lateral (
-      select stored.* from :SCHEMA._private_jobs as stored where stored.key = spec.job_key limit 1
+      select stored.*
+      from :SCHEMA._private_jobs as stored
+      where stored.key = spec.job_key
+      order by stored.id desc
+      limit 1
     ) as job
     order by spec.position;
   else
@@ -326,9 +332,27 @@ begin
       select stored.*
       from :SCHEMA._private_jobs as stored
       where spec.job_key is null and stored.id = v_new_ids[spec.nth_new]
+      order by id desc
       limit 1
     ) as job
     order by spec.position;
+  end if;
+
+  -- Fewer rows than specs must not pass for success.
+  get diagnostics v_stored = row_count;
+  if v_stored <> cardinality(specs) then
+    raise exception using
+      errcode = 'GWBNR',
+      message = format(
+        'add_jobs: %s of %s specs have no row, job_key %L among them',
+        cardinality(specs) - v_stored, cardinality(specs), (
+          select spec.job_key
+          from unnest(specs) as spec
+          where not exists (select from :SCHEMA._private_jobs as job where job.key = spec.job_key)
+          order by spec.job_key nulls last
+          limit 1
+        )),
+      hint = 'Does a trigger on the jobs table change keys or delete rows?';
   end if;
 end
 $$;
