@@ -39,6 +39,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.add_cleanup(stop)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--storm-seconds",
+        type=float,
+        default=20,
+        metavar="N",
+        help="how long the storm of tests/database/test_storm.py lasts (20)",
+    )
+
+
 def stop() -> None:
     global _manager
     if _manager is not None:
