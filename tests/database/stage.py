@@ -143,20 +143,23 @@ class Stage:
             autocommit=False, isolation_level=isolation, options=options, **parameters
         )
 
-    def query(self, text: str, params: Any = None, session: Session | None = None) -> list[Row]:
-        """Run SQL in which `{jobs}`, `{add_job}` and so on stand for names; returns all rows."""
+    def sql(self, text: str) -> sql.Composed:
+        """SQL in which `{jobs}`, `{add_job}` and so on stand for names."""
         beside = ("add_job", "add_jobs", "remove_job")
         names = {name: sql.Identifier(self.schema, table) for name, table in TABLES.items()}
         for name in FUNCTIONS:
             home = self.functions if name in beside else self.schema
             names[name] = sql.Identifier(home, name)
-        statement = sql.SQL(text).format(
+        return sql.SQL(text).format(
             **names,
             schema=sql.Identifier(self.schema),
             job_spec=sql.Identifier(self.schema, "job_spec"),
         )
+
+    def query(self, text: str, params: Any = None, session: Session | None = None) -> list[Row]:
+        """Run such SQL and return all rows, as named tuples."""
         with (session or self.observer).cursor(row_factory=namedtuple_row) as cursor:
-            cursor.execute(statement, params)
+            cursor.execute(self.sql(text), params)
             return cursor.fetchall() if cursor.description else []
 
     def run(self, statement: Statement[T], session: Session | None = None) -> T:
