@@ -212,13 +212,17 @@ def start(dsn: str, schema: str) -> Iterator[Start]:
         program.process.communicate()
 
 
-def is_running(queue: Queue, job_id: int) -> Callable[[], None]:
-    def running() -> None:
-        job = queue.job(job_id)
-        assert job is not None
-        assert job["locked_by"] is not None
+def has_begun(queue: Queue, number: int, *, granted: bool) -> Callable[[], None]:
+    """A job's task waits for an advisory lock, or holds it: a locked row could still be unbegun."""
 
-    return running
+    def begun() -> None:
+        assert queue.query(
+            "select pid from pg_locks where locktype = 'advisory' and objid = %s and granted = %s"
+            " and database = (select oid from pg_database where datname = current_database())",
+            [number, granted],
+        )
+
+    return begun
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -227,10 +231,10 @@ def test_the_first_signal_lets_the_running_job_end(
 ) -> None:
     holder = connect()
     holder.execute("select pg_advisory_lock(1)")
-    running = queue.add("wait_for_lock", {"number": 1}, queue_name="lane")
+    queue.add("wait_for_lock", {"number": 1}, queue_name="lane")
     next_one = queue.add("wait_for_lock", {"number": 1}, queue_name="lane")
     program = start("--concurrency", "2")
-    eventually(is_running(queue, running), WITHIN)
+    eventually(has_begun(queue, 1, granted=False), WITHIN)
 
     program.process.send_signal(number)
     # It has stopped to listen: it is on its way out, but for the job.
@@ -252,12 +256,12 @@ def no_backends(queue: Queue, part: str) -> None:
 def test_the_second_signal_fails_the_running_job_and_ends_the_process(
     queue: Queue, connect: Connect, start: Start, task: str
 ) -> None:
-    holder = connect()
-    holder.execute("select pg_advisory_lock(1)")
-    payload = {"number": 1} if task == "wait_for_lock" else {}
-    job_id = queue.add(task, payload, queue_name="lane")
+    if waits := task == "wait_for_lock":
+        holder = connect()
+        holder.execute("select pg_advisory_lock(1)")
+    job_id = queue.add(task, {"number": 1}, queue_name="lane")
     program = start()
-    eventually(is_running(queue, job_id), WITHIN)
+    eventually(has_begun(queue, 1, granted=not waits), WITHIN)
 
     program.process.terminate()
     eventually(lambda: no_backends(queue, "listener"), WITHIN)
@@ -270,7 +274,6 @@ def test_the_second_signal_fails_the_running_job_and_ends_the_process(
     assert job is not None
     assert job["last_error"].startswith("WorkerStopped: ")
     assert queue.locks() == 0
-    holder.execute("select pg_advisory_unlock(1)")
 
 
 def test_a_signal_while_idle_ends_it_at_once(queue: Queue, start: Start) -> None:

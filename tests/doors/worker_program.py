@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+
+from asgiref.sync import sync_to_async
 
 
 def main() -> None:
@@ -23,10 +26,14 @@ def main() -> None:
             cursor.execute("select pg_advisory_lock(%s), pg_advisory_unlock(%s)", [number, number])
 
     @task
-    async def wait_for_ever() -> None:
-        import asyncio
-
+    async def wait_for_ever(number: int) -> None:
+        """Hold the advisory lock `number` and never end."""
+        await sync_to_async(lock)(number)
         await asyncio.Event().wait()
+
+    def lock(number: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_lock(%s)", [number])
 
     execute_from_command_line(sys.argv)
 
