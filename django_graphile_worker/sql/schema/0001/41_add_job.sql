@@ -18,6 +18,7 @@ create function :SCHEMA.add_job(
 language plpgsql volatile as $$
 declare
   v_job :SCHEMA._private_jobs;
+  v_one_snapshot constant boolean := current_setting('transaction_isolation') <> 'read committed';
 begin
   if job_key_mode not in ('replace', 'preserve_run_at', 'unsafe_dedupe') then
     raise exception using
@@ -103,7 +104,7 @@ begin
   end if;
 
   -- The statement may have waited for the key, and a name that it had found been collected.
-  if job_key is not null and (
+  if v_one_snapshot or job_key is not null and (
     not exists (select from :SCHEMA._private_tasks as task where task.id = v_job.task_id)
     or v_job.job_queue_id is not null and not exists (
       select from :SCHEMA._private_job_queues as queue where queue.id = v_job.job_queue_id)
