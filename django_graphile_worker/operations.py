@@ -82,12 +82,11 @@ class InstallSchema(RunSQL):
             if found.exists and path.endswith("/00_schema.sql"):
                 continue
             self._apply(schema_editor, path)
-        with schema_editor.connection.cursor() as cursor:
-            if not schema_editor.collect_sql:
-                cursor.execute(
-                    self._text("schema/record_installation.sql", parameters=True),
-                    {"version": FUNCTIONS_VERSION, "schema_created": not found.exists},
-                )
+        # By the schema editor, so that what sqlmigrate prints leaves the same as what migrate does.
+        schema_editor.execute(
+            self._text("schema/record_installation.sql", parameters=True),
+            [FUNCTIONS_VERSION, not found.exists],
+        )
 
     def database_backwards(
         self,
@@ -100,6 +99,7 @@ class InstallSchema(RunSQL):
             return
         if schema_editor.collect_sql:
             self._apply(schema_editor, f"schema/{self.folder}/down.sql")
+            self._apply(schema_editor, "schema/drop_schema.sql")
             return
         self._lock(schema_editor)
         found = self._look(schema_editor)
@@ -127,12 +127,18 @@ class InstallSchema(RunSQL):
             return False
         if not router.allow_migrate(connection.alias, app_label, **self.hints):
             return False
-        if connection.vendor != "postgresql" or not getattr(connection, "is_psycopg3", True):
+        if connection.vendor != "postgresql" or not self._through_psycopg3():
             raise UnsupportedDatabase(
                 f"GRAPHILE_WORKER['DATABASES'] names {connection.alias!r}, which is not a"
                 f" PostgreSQL database used through psycopg 3."
             )
         return True
+
+    def _through_psycopg3(self) -> bool:
+        # Only here: without a driver for PostgreSQL this import fails.
+        from django.db.backends.postgresql import psycopg_any
+
+        return bool(psycopg_any.is_psycopg3)
 
     def _lock(self, schema_editor: BaseDatabaseSchemaEditor) -> None:
         with schema_editor.connection.cursor() as cursor:
@@ -153,7 +159,7 @@ class InstallSchema(RunSQL):
                 (revision,) = cursor.fetchone()
             if has_installation:
                 cursor.execute(self._text("schema/read_installation.sql"))
-                version, created = cursor.fetchone()
+                version, created = cursor.fetchone() or (None, False)
         return Found(exists, objects, revision, version, created)
 
     def _refusal(self, schema_editor: BaseDatabaseSchemaEditor, found: Found) -> str:

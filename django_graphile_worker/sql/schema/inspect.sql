@@ -1,11 +1,23 @@
 -- Look at what stands where the schema is to be: does it exist, how many objects are in it, and
 -- are there the tables that tell where it came from. Locks nothing; returns one row.
+--
+-- A table counts by its columns: any project may have one of its own that is called migrations.
 select
   namespace.oid is not null,
   (select count(*) from pg_class where relnamespace = namespace.oid)
     + (select count(*) from pg_proc where pronamespace = namespace.oid)
     + (select count(*) from pg_type where typnamespace = namespace.oid),
-  exists (select from pg_class where relnamespace = namespace.oid and relname = 'migrations'),
-  exists (select from pg_class where relnamespace = namespace.oid and relname = 'django_installation')
+  exists (
+    select from pg_class as relation
+    join pg_attribute as field on field.attrelid = relation.oid
+    where relation.relnamespace = namespace.oid and relation.relname = 'migrations'
+      and field.attname = 'id' and field.atttypid = 'int'::regtype
+  ),
+  exists (
+    select from pg_class as relation
+    join pg_attribute as field on field.attrelid = relation.oid
+    where relation.relnamespace = namespace.oid and relation.relname = 'django_installation'
+      and field.attname = 'functions_version' and field.atttypid = 'int'::regtype
+  )
 from (select) as one
 left join pg_namespace as namespace on namespace.nspname = %(schema)s::text

@@ -1,3 +1,4 @@
--- Write down that we filled this schema, with which version of our functions.
+-- Write down that we filled this schema, with which version of our functions, and whether we made
+-- the schema, too.
 insert into :SCHEMA.django_installation (functions_version, origin, schema_created)
-values (%(version)s::int, 'installed', %(schema_created)s::boolean)
+values (%s, 'installed', %s)
