@@ -106,7 +106,7 @@ _QUERIES = {
             case when proleakproof then 'leakproof' end,
             case proparallel when 'u' then 'parallel unsafe' when 's' then 'parallel safe'
               else 'parallel restricted' end,
-            'for ' || array_to_string(proacl, ' '))
+            'for ' || array_to_string(nullif(proacl, acldefault('f', proowner)), ' '))
         from pg_proc where pronamespace = quote_ident(%(schema)s)::regnamespace
     """,
     "setting": """
