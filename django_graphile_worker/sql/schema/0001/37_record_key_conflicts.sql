@@ -8,7 +8,8 @@
 create function :SCHEMA.django_record_key_conflicts(
   mode text, keys text[], superseded_ids bigint[], superseded_attempts smallint[]
 ) returns void
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   v_newest bigint;
 begin
@@ -27,10 +28,17 @@ begin
       django_record_key_conflicts.superseded_ids,
       django_record_key_conflicts.superseded_attempts
     ) as change(key, id, attempts)
-    join :SCHEMA._private_jobs as old on old.id = change.id and old.key is null
-    join :SCHEMA._private_jobs as new on new.key = change.key
+    -- Limits, and no sequential scan: a plan kept from a smaller table would read all of it for
+    -- each change.
+    cross join lateral (
+      select found.* from :SCHEMA._private_jobs as found where found.id = change.id limit 1
+    ) as old
+    cross join lateral (
+      select found.* from :SCHEMA._private_jobs as found where found.key = change.key limit 1
+    ) as new
     left join :SCHEMA._private_tasks as old_task on old_task.id = old.task_id
     left join :SCHEMA._private_tasks as new_task on new_task.id = new.task_id
+    where old.key is null
     returning conflict.id
   )
   select max(recorded.id) into v_newest from recorded;

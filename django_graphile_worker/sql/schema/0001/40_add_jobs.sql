@@ -120,44 +120,57 @@ begin
 
   -- The same key several times means: added one after the other. Fold them into the last of them.
   if v_keys < v_keyed then
-    with spec as materialized (
-      select item.*, coalesce(json_typeof(item.payload) = 'array', false) as is_batch
+    with spec as (
+      select
+        item.*, coalesce(json_typeof(item.payload) = 'array', false) as is_batch,
+        case when item.job_key is null then item.position end as apart
       from unnest(specs) with ordinality as item(
         identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
+    ), marked as (
+      select
+        spec.*,
+        max(spec.position) filter (where not spec.is_batch)
+          over (partition by spec.job_key collate "C", spec.apart) as last_plain
+      from spec
     ), folded as (
       select
-        spec.job_key, count(*) - 1 as repeats,
-        min(spec.position) as first, max(spec.position) as last,
-        max(spec.position) filter (where not spec.is_batch) as last_plain
-      from spec
-      group by spec.job_key, case when spec.job_key is null then spec.position end
-    ), batch as (
+        marked.*,
+        count(*) over same_key as copies,
+        max(marked.position) over same_key as last,
+        first_value(marked.run_at) over same_key as first_run_at,
+        -- What is between the brackets of the batches at the end; null where there is nothing.
+        string_agg(
+          case when marked.is_batch and marked.position > coalesce(marked.last_plain, 0) then
+            nullif(btrim(
+              left(substr(btrim(marked.payload::text, E' \t\n\r'), 2), -1), E' \t\n\r'), '')
+          end, ','
+        ) over same_key as items
+      from marked
+      window same_key as (
+        partition by marked.job_key collate "C", marked.apart order by marked.position
+        rows between unbounded preceding and unbounded following)
+    ), wanted as (
       select
-        folded.last,
-        '[' || coalesce(string_agg(
-          left(substr(btrim(spec.payload::text, E' \t\n\r'), 2), -1), ',' order by spec.position
-        ) filter (where json_array_length(spec.payload) > 0), '') || ']' as payload
+        folded.*, folded.is_batch and folded.copies > 1 as is_joined,
+        case
+          when folded.is_batch and folded.copies > 1
+            then cast('[' || coalesce(folded.items, '') || ']' as json)
+          else folded.payload
+        end as whole_payload
       from folded
-      join spec on spec.job_key = folded.job_key and spec.position > coalesce(folded.last_plain, 0)
-      where folded.repeats > 0
-      group by folded.last
+      where folded.position = folded.last
     )
     select
-      array_agg(
-        cast(row(
-          last.identifier, coalesce(batch.payload::json, last.payload), last.queue_name,
-          case when v_preserve then first.run_at else last.run_at end,
-          last.max_attempts, last.job_key, last.priority, last.flags
-        ) as :SCHEMA.job_spec) order by last.position
-      ),
-      array_agg(folded.repeats::int order by last.position),
-      array_agg(last.job_key) filter (where batch.payload is not null and folded.last_plain > 0),
-      array_agg(batch.payload::json) filter (where batch.payload is not null and folded.last_plain > 0)
+      array_agg(cast(row(
+        wanted.identifier, wanted.whole_payload, wanted.queue_name,
+        case when v_preserve then wanted.first_run_at else wanted.run_at end,
+        wanted.max_attempts, wanted.job_key, wanted.priority, wanted.flags
+      ) as :SCHEMA.job_spec) order by wanted.position),
+      array_agg(wanted.copies::int - 1 order by wanted.position),
+      array_agg(wanted.job_key) filter (where wanted.is_joined and wanted.last_plain > 0),
+      array_agg(wanted.whole_payload) filter (where wanted.is_joined and wanted.last_plain > 0)
     into v_wanted, v_repeats, v_restarted_keys, v_restarted_payloads
-    from folded
-    join spec as last on last.position = folded.last
-    join spec as first on first.position = folded.first
-    left join batch on batch.last = folded.last;
+    from wanted;
   end if;
   v_left := cardinality(v_wanted);
 
@@ -239,11 +252,13 @@ begin
       select job.id, job.key, job.attempts
       from unnest(v_wanted) as item
       cross join lateral (
-        select found.id, found.key, found.attempts
+        select found.id, found.key, found.attempts, found.is_available
         from :SCHEMA._private_jobs as found
-        where found.key = item.job_key and not found.is_available
+        where found.key = item.job_key
         limit 1
       ) as job
+      -- Outside: the index of locked rows would serve this too, and be read whole for each spec.
+      where not job.is_available
     ), superseded as (
       update :SCHEMA._private_jobs as job
       set key = null, attempts = job.max_attempts, updated_at = now()
@@ -285,10 +300,11 @@ begin
       hint = 'Does a trigger or a policy on the jobs table suppress rows?';
   end if;
 
-  update :SCHEMA._private_jobs as job
-  set payload = restarted.payload
-  from unnest(v_restarted_keys, v_restarted_payloads) as restarted(key, payload)
-  where v_restarted_keys is not null and job.key = restarted.key;
+  for v_index in 1 .. coalesce(cardinality(v_restarted_keys), 0) loop
+    update :SCHEMA._private_jobs as job
+    set payload = v_restarted_payloads[v_index]
+    where job.key = v_restarted_keys[v_index];
+  end loop;
 
   perform :SCHEMA.django_restore_names(
     v_used_task_ids, v_used_identifiers, v_used_queue_ids, v_used_queue_names);
