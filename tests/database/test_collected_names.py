@@ -10,7 +10,7 @@ import pytest
 from testproject.uncorrected import VARIANTS
 from tests.database.pausing import pause
 from tests.database.stage import Row, Session, Stage, spec
-from tests.database.ways import WAYS, Way
+from tests.database.ways import WAYS, Way, assert_answers
 
 # What a cleanup of Node does: it deletes what no committed job refers to.
 CLEANUP = {
@@ -110,6 +110,53 @@ def test_while_the_call_waits_for_a_key_it_costs_nothing(
     stage: Stage, way: Way, names: list[str]
 ) -> None:
     check_collected_while_the_call_waits(stage, way, names)
+
+
+@pytest.mark.parametrize("names", NAMES, ids="-".join)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_what_somebody_has_made_anew_meanwhile_is_used(
+    stage: Stage, way: Way, names: list[str]
+) -> None:
+    """Under other ids than those that the call has found."""
+    make_names(stage)
+    stage.make_job("k", [1], task="other")
+    holding, caller = stage.session(), stage.session()
+    stage.query("select from {jobs} for update", session=holding)
+    call = stage.start(caller, lambda: way.request(stage, caller, "k", 2, queue_name="lane"))
+    stage.wait_until_blocked(call, by=holding)
+    collect(stage, names)
+    make_names(stage)
+    holding.rollback()
+    row = call.result()
+    caller.commit()
+    assert row == stage.job(row.id)
+    assert_unharmed(stage, row)
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("names", NAMES, ids="-".join)
+def test_while_the_call_makes_another_name_it_costs_nothing(
+    stage: Stage, names: list[str], keyed: bool
+) -> None:
+    make_names(stage)
+    specs = [
+        spec("task", [2], queue_name="lane", job_key="k" if keyed else None),
+        spec("a new one", [3], queue_name="a new one", job_key="l" if keyed else None),
+    ]
+    with pause(stage, "tasks", "after insert") as paused:
+        caller = paused.session
+        call = stage.start(caller, lambda: stage.add_jobs(caller, specs))
+        stage.wait_until_blocked(call, by=paused.keeper)
+        collect(stage, names)
+        paused.resume()
+        rows = call.result()
+        caller.commit()
+    assert_answers(rows, specs)
+    assert_unharmed(stage, rows[0])
+    assert {row.identifier for row in stage.query("select identifier from {tasks}")} == {
+        "task",
+        "a new one",
+    }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
