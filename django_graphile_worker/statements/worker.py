@@ -66,7 +66,7 @@ def get_jobs(
 
 
 def read_in_order() -> Statement[None]:
-    """Let the rest of this transaction read tables along their indexes; goes before `get_jobs`."""
+    """Let the rest of this transaction read along indexes, not sort; goes before `get_jobs`."""
     return Statement("read_in_order", loader.query("read_in_order", ""), {}, lambda rows: None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -175,6 +176,46 @@ def test_a_value_that_python_cannot_hold_does_not_spoil_the_batch(queue: Queue) 
     assert first.flags == ()
     assert first.run_at.year == 1
     assert second.created_at.year > 2000
+
+
+@pytest.mark.parametrize("believed", ["full", "all in the future", "nearly empty"])
+def test_the_line_is_read_along_the_index_whatever_the_statistics_say(
+    queue: Queue, connect: Connect, believed: str
+) -> None:
+    def fill(count: int, day: str = "yesterday", attempts: int = 0) -> None:
+        queue.query(
+            "insert into {jobs} (task_id, attempts, run_at)"
+            " select tasks.id, %s, %s::timestamptz + n * interval '1 second'"
+            " from {tasks} tasks, generate_series(1, %s) n",
+            [attempts, day, count],
+        )
+
+    queue.add()
+    match believed:
+        case "full":
+            fill(3_000)
+        case "all in the future":
+            fill(3_000, "tomorrow")
+        case "nearly empty":
+            fill(5_000, "tomorrow", attempts=25)
+            fill(20)
+    queue.query("analyze {jobs}")
+    queue.query("delete from {jobs} where attempts = 25")
+    fill(5_000)
+    session = connect(autocommit=False)
+    run(session, statements.read_in_order())
+    statement = statements.get_jobs(
+        schema=queue.schema, worker_id=ME, identifiers=["noop"], slots=5, room=50
+    )
+    rows = session.execute(b"explain (analyze) " + statement.text.encode(), statement.params)
+    plan = "\n".join(row[0] for row in rows)
+    session.rollback()
+
+    assert "Index Scan using jobs_main_index" in plan
+    assert plan.count("Index Scan using jobs_no_queue_index") == 2
+    assert "JIT" not in plan
+    # No part of it has touched all the jobs to find the first fifty.
+    assert not re.search(r"actual time=\S+ rows=\d{4}", plan), plan
 
 
 def test_another_workers_locks_are_not_unknown_jobs_of_ours(queue: Queue) -> None:
