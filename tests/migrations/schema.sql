@@ -39,9 +39,6 @@ CREATE FUNCTION graphile_worker.add_job(identifier text, payload json DEFAULT NU
 declare
   v_job "graphile_worker"._private_jobs;
   v_one_snapshot constant boolean := current_setting('transaction_isolation') <> 'read committed';
-  v_flags jsonb;
-  v_lost boolean;
-  v_told text;
 begin
   if job_key_mode not in ('replace', 'preserve_run_at', 'unsafe_dedupe') then
     raise exception using
@@ -52,9 +49,8 @@ begin
   if identifier is null then
     raise not_null_violation using message = 'add_job: identifier is null';
   end if;
-  -- Not a subquery of the inserts: it would be set up for every call, also for those without flags.
-  if flags is not null then
-    v_flags := (select jsonb_object_agg(flag.name, true) from unnest(add_job.flags) as flag(name));
+  if v_one_snapshot then
+    perform "graphile_worker".django_ensure_names(array[identifier], array[queue_name]);
   end if;
 
   if job_key is null or job_key_mode is distinct from 'unsafe_dedupe' then
@@ -63,7 +59,10 @@ begin
     select
       queue.id, task.id, coalesce(add_job.payload, '{}'::json), coalesce(add_job.run_at, now()),
       coalesce(add_job.max_attempts, 25)::smallint, add_job.job_key,
-      coalesce(add_job.priority, 0)::smallint, v_flags
+      coalesce(add_job.priority, 0)::smallint,
+      case when add_job.flags is not null then
+        (select jsonb_object_agg(flag.name, true) from unnest(add_job.flags) as flag(name))
+      end
     from "graphile_worker"._private_tasks as task
     left join "graphile_worker"._private_job_queues as queue on queue.queue_name = add_job.queue_name
     where task.identifier = add_job.identifier
@@ -103,7 +102,8 @@ begin
       select
         queue.id, task.id, coalesce(add_job.payload, '{}'::json), coalesce(add_job.run_at, now()),
         coalesce(add_job.max_attempts, 25)::smallint, add_job.job_key,
-        coalesce(add_job.priority, 0)::smallint, v_flags
+        coalesce(add_job.priority, 0)::smallint,
+        (select jsonb_object_agg(flag.name, true) from unnest(add_job.flags) as flag(name))
       from "graphile_worker"._private_tasks as task
       left join "graphile_worker"._private_job_queues as queue on queue.queue_name = add_job.queue_name
       where task.identifier = add_job.identifier
@@ -126,24 +126,18 @@ begin
     end if;
   end if;
 
-  -- The statement may have waited for the key, and a name that it had found been collected. Two
-  -- plain lookups: one condition with subqueries costs 65 us more, and 25 us where no key is given.
-  if job_key is not null or v_one_snapshot then
-    perform from "graphile_worker"._private_tasks as task where task.id = v_job.task_id;
-    v_lost := not found;
-    if v_job.job_queue_id is not null then
-      perform from "graphile_worker"._private_job_queues as queue where queue.id = v_job.job_queue_id;
-      v_lost := v_lost or not found;
-    end if;
-    if v_lost or v_one_snapshot then
-      perform "graphile_worker".django_restore_names(
-        array[v_job.task_id], array[identifier], array[v_job.job_queue_id], array[queue_name]);
-      select job.* into v_job from "graphile_worker"._private_jobs as job where job.id = v_job.id;
-    end if;
+  -- The statement may have waited for the key, and a name that it had found been collected.
+  if v_one_snapshot or job_key is not null and (
+    not exists (select from "graphile_worker"._private_tasks as task where task.id = v_job.task_id)
+    or v_job.job_queue_id is not null and not exists (
+      select from "graphile_worker"._private_job_queues as queue where queue.id = v_job.job_queue_id)
+  ) then
+    perform "graphile_worker".django_restore_names(
+      array[v_job.task_id], array[identifier], array[v_job.job_queue_id], array[queue_name]);
+    select job.* into v_job from "graphile_worker"._private_jobs as job where job.id = v_job.id;
   end if;
 
-  -- Assigned and not performed, which would be a statement of its own.
-  v_told := pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}')::text;
+  perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":1}');
   return v_job;
 end
 $$;
@@ -196,6 +190,11 @@ begin
           identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
         where spec.identifier is null
       ));
+  end if;
+
+  -- Before any key is locked: whoever is making one of these names may be waiting for a key of ours.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform "graphile_worker".django_ensure_names(v_identifiers, v_queue_names);
   end if;
 
   -- Without keys nothing can be in the way, and the rows go straight out: reading them again, as
@@ -530,7 +529,60 @@ $$;
 CREATE FUNCTION graphile_worker.django_ensure_names(identifiers text[], queue_names text[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
+declare
+  v_name text;
+  v_id int;
+  v_gone boolean;
 begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    -- One by one, or known and new names would not come in one order.
+    for v_name in
+      select distinct wanted.name collate "C"
+      from unnest(django_ensure_names.identifiers) as wanted(name)
+      where wanted.name is not null
+      order by 1
+    loop
+      select known.id into v_id
+      from "graphile_worker"._private_tasks as known
+      where known.identifier = v_name;
+      if found then
+        insert into "graphile_worker"._private_tasks (id, identifier) overriding system value
+        values (v_id, v_name)
+        on conflict do nothing;
+        v_gone := found;
+      else
+        insert into "graphile_worker"._private_tasks (identifier) values (v_name)
+        on conflict (identifier) do nothing;
+      end if;
+      exit when v_gone;
+    end loop;
+    for v_name in
+      select distinct wanted.name collate "C"
+      from unnest(django_ensure_names.queue_names) as wanted(name)
+      where wanted.name is not null and v_gone is not true
+      order by 1
+    loop
+      select known.id into v_id
+      from "graphile_worker"._private_job_queues as known
+      where known.queue_name = v_name;
+      if found then
+        insert into "graphile_worker"._private_job_queues (id, queue_name) overriding system value
+        values (v_id, v_name)
+        on conflict do nothing;
+        v_gone := found;
+      else
+        insert into "graphile_worker"._private_job_queues (queue_name) values (v_name)
+        on conflict (queue_name) do nothing;
+      end if;
+      exit when v_gone;
+    end loop;
+    if v_gone then
+      raise serialization_failure using message = format(
+        'could not serialize access: the task or queue %L was collected', v_name);
+    end if;
+    return;
+  end if;
+
   insert into "graphile_worker"._private_tasks (identifier)
   select distinct wanted.name collate "C"
   from unnest(django_ensure_names.identifiers) as wanted(name)
@@ -631,7 +683,12 @@ CREATE FUNCTION graphile_worker.django_restore_names(task_ids integer[], identif
     LANGUAGE plpgsql
     AS $$
 begin
-  if current_setting('transaction_isolation') = 'read committed' and not exists (
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform "graphile_worker".django_ensure_names(identifiers, queue_names);
+    return;
+  end if;
+
+  if not exists (
     select from unnest(django_restore_names.task_ids) as used(id)
     where used.id is not null and not exists (
       select from "graphile_worker"._private_tasks as task where task.id = used.id)

@@ -6,15 +6,18 @@
 -- back under the ids that the jobs refer to; only where somebody has made them anew meanwhile are
 -- the jobs changed. Of those it takes with skip locked: the caller's own are free to it.
 --
--- Where the whole transaction has one snapshot a collected name looks as if it were there. There the
--- names are put back unseen: nothing happens to those that exist, at no identity value, and for one
--- that was made anew since PostgreSQL raises 40001.
+-- Where the whole transaction has one snapshot the names cannot be seen to be gone: 40001 is raised.
 create function :SCHEMA.django_restore_names(
   task_ids int[], identifiers text[], queue_ids int[], queue_names text[]
 ) returns void
 language plpgsql volatile as $$
 begin
-  if current_setting('transaction_isolation') = 'read committed' and not exists (
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform :SCHEMA.django_ensure_names(identifiers, queue_names);
+    return;
+  end if;
+
+  if not exists (
     select from unnest(django_restore_names.task_ids) as used(id)
     where used.id is not null and not exists (
       select from :SCHEMA._private_tasks as task where task.id = used.id)

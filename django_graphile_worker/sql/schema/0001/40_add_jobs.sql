@@ -62,6 +62,11 @@ begin
       ));
   end if;
 
+  -- Before any key is locked: whoever is making one of these names may be waiting for a key of ours.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform :SCHEMA.django_ensure_names(v_identifiers, v_queue_names);
+  end if;
+
   -- Without keys nothing can be in the way, and the rows go straight out: reading them again, as
   -- below, would cost a tenth of the call.
   if v_keyed = 0 then

@@ -29,6 +29,9 @@ begin
   if identifier is null then
     raise not_null_violation using message = 'add_job: identifier is null';
   end if;
+  if v_one_snapshot then
+    perform :SCHEMA.django_ensure_names(array[identifier], array[queue_name]);
+  end if;
 
   if job_key is null or job_key_mode is distinct from 'unsafe_dedupe' then
     insert into :SCHEMA._private_jobs as job
