@@ -9,30 +9,16 @@ another: a router that sends reads to a replica would show yesterday's queue.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import ClassVar
 
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_graphile_worker.conf import get_config
 from django_graphile_worker.fields import JSONTextField, TimestampField
+from django_graphile_worker.readonly import QueueManager, ReadOnlyModel, ReadOnlyQuerySet
 from django_graphile_worker.tables import db_table
-
-M = TypeVar("M", bound="ReadOnlyModel")
-
-
-class ReadOnlyQuerySet(models.QuerySet[M]):
-    """A queryset that cannot write. Each writing method raises `TypeError`."""
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(
-            f"{self.model.__name__} is read-only; use the functions of django_graphile_worker."
-        )
-
-    create = update = delete = bulk_create = bulk_update = _refuse
-    get_or_create = update_or_create = _raw_delete = _update = _refuse
 
 
 class JobQuerySet(ReadOnlyQuerySet["Job"]):
@@ -66,35 +52,7 @@ class JobQuerySet(ReadOnlyQuerySet["Job"]):
         )
 
 
-class _QueueManager(models.Manager[M]):
-    def get_queryset(self) -> models.QuerySet[M]:
-        alias = self._db
-        row = self._hints.get("instance")  # type: ignore[attr-defined]
-        if alias is None and isinstance(row, ReadOnlyModel):
-            alias = row._state.db  # what belongs to a row is read where the row was
-        return super().get_queryset().using(alias or get_config().databases[0])
-
-
-JobManager = _QueueManager.from_queryset(JobQuerySet)
-
-
-class ReadOnlyModel(models.Model):
-    """The base of all models here. Saving and deleting raise `TypeError`."""
-
-    objects: ClassVar[models.Manager[Any]] = _QueueManager.from_queryset(ReadOnlyQuerySet)()
-
-    class Meta:
-        abstract = True
-        # The manager that follows `job.task`, too: else that would be left to the routers.
-        base_manager_name = "objects"
-
-    def save(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(
-            f"{type(self).__name__} is read-only; use the functions of django_graphile_worker."
-        )
-
-    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
-        self.save()
+JobManager = QueueManager.from_queryset(JobQuerySet)
 
 
 class Task(ReadOnlyModel):

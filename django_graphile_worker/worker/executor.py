@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import json
 import logging
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
+from django_graphile_worker import payloads
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker import errors, hygiene
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
@@ -181,7 +181,7 @@ class Executor(Service):
         task = self._find_task(job.task_identifier)
         if task is None:
             raise UnknownTask(job.task_identifier)
-        args, kwargs = task.bind(json.loads(job.payload))
+        args, kwargs = task.bind(payloads.decode(job.payload))
         result = task(*args, **kwargs)
         if hasattr(result, "__await__"):
             error = async_to_sync(_error_of)(result)

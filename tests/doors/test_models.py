@@ -19,9 +19,9 @@ from django_graphile_worker.models import (
     KnownCrontab,
     LockedJob,
     LockedQueue,
-    ReadOnlyModel,
     Task,
 )
+from django_graphile_worker.readonly import ReadOnlyModel
 from tests.doors.conftest import AddJob
 
 MODELS: list[type[ReadOnlyModel]] = [

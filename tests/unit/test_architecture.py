@@ -24,8 +24,16 @@ LONGEST = 260
 FLOORS: list[set[str]] = [
     {"exceptions", "jobs", "signals", "fields"},
     {"conf", "sql", "payloads", "validation", "statements.base"},
-    {"statements", "registry", "transactions", "tables"},
-    {"requests", "models", "operations", "worker.service", "worker.errors", "worker.hygiene", "worker.shutdown"},
+    {"statements", "registry", "transactions", "tables", "readonly"},
+    {
+        "requests",
+        "models",
+        "operations",
+        "worker.service",
+        "worker.errors",
+        "worker.hygiene",
+        "worker.shutdown",
+    },
     {"client", "worker.connections"},
     {"worker.endings"},
     {"worker.listener", "worker.fetcher", "worker.executor", "worker.completer"},
