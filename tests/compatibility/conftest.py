@@ -1,0 +1,71 @@
+"""Two databases: one that `manage.py migrate` has made, one that Graphile Worker has."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker
+
+from tests import fresh, node
+from tests.fresh import Fresh
+
+
+class Both(NamedTuple):
+    ours: Fresh
+    theirs: Fresh
+
+
+class Sessions(NamedTuple):
+    """A session on each, in a transaction that is undone when the test ends."""
+
+    ours: psycopg.Connection[Any]
+    theirs: psycopg.Connection[Any]
+
+
+def graphile_worker(folder: Path, *arguments: str) -> str:
+    """Run Graphile Worker's program in a folder, where its tasks may be; return what it prints."""
+    program = [node.node(), node.graphile_worker(), *arguments]
+    ended = subprocess.run(
+        [str(part) for part in program],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@pytest.fixture(scope="package")
+def both(
+    django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Both]:
+    with (
+        django_db_blocker.unblock(),
+        fresh.database("ours") as ours,
+        fresh.database("theirs") as theirs,
+        override_settings(GRAPHILE_WORKER={"DATABASES": ["ours"], "SCHEMA": fresh.SCHEMA}),
+    ):
+        ours.migrate()
+        graphile_worker(
+            tmp_path_factory.mktemp("node"), "--schema-only", "--connection", theirs.url
+        )
+        yield Both(ours, theirs)
+
+
+@pytest.fixture
+def sessions(both: Both) -> Iterator[Sessions]:
+    with (
+        psycopg.connect(both.ours.address) as ours,
+        psycopg.connect(both.theirs.address) as theirs,
+        ours.transaction(force_rollback=True),
+        theirs.transaction(force_rollback=True),
+    ):
+        yield Sessions(ours, theirs)
