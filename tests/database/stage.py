@@ -7,12 +7,10 @@ taken when PostgreSQL itself says that it waits, and for whom.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-import psycopg
 from psycopg import IsolationLevel, sql
 from psycopg.rows import namedtuple_row
 
@@ -21,10 +19,11 @@ from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.base import Statement
 from testproject import uncorrected
 from tests.conftest import Connect
+from tests.database.calls import LONGEST, Call
+from tests.database.calls import Session as Session
 from tests.waiting import wait_until_blocked
 
 T = TypeVar("T")
-Session = psycopg.Connection[Any]
 Row = Any
 """A job as a named tuple, its payload parsed; or `None` where there is no job."""
 
@@ -55,9 +54,6 @@ SPEC = (
 )
 BESIDE = "beside the queue"
 
-# No statement here takes a second; one that waits in vain must not hang the tests.
-LONGEST = 20
-
 Spec = dict[str, Any]
 
 
@@ -69,38 +65,6 @@ def spec(identifier: str | None = "task", payload: object = None, **fields: Any)
 
 def dumps(payload: object) -> str | None:
     return payload if payload is None or isinstance(payload, str) else json.dumps(payload)
-
-
-class Call(Generic[T]):
-    """A function that runs in a thread, since it may have to wait."""
-
-    def __init__(self, session: Session, function: Callable[[], T]) -> None:
-        self.session = session
-        self.pid = session.info.backend_pid
-        self._function = function
-        self._outcome: list[T] = []
-        self._error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name=f"call on backend {self.pid}")
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._outcome.append(self._function())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
-            self._error = error
-
-    def done(self) -> bool:
-        return not self.thread.is_alive()
-
-    def result(self) -> T:
-        """What the function returned or raised; a deadlock is a failed assertion."""
-        self.thread.join(LONGEST + 5)
-        assert self.done(), "the call has not ended"
-        if isinstance(self._error, psycopg.errors.DeadlockDetected):
-            raise AssertionError(f"deadlock: {self._error}") from self._error
-        if self._error is not None:
-            raise self._error
-        return self._outcome[0]
 
 
 class Stage:
