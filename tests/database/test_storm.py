@@ -74,3 +74,9 @@ def test_it_sees_what_the_faults_shape_loses(
     assert storm.faults["lost"] > 0, str(storm)
     if variant == "no_row":
         assert storm.faults["missing"] > 0, str(storm)
+
+
+def test_a_fault_ends_it_at_once_and_nothing_is_left(transactional_db: None, schema: str) -> None:
+    storm = Storm(schema=schema, functions="nowhere", seconds=3600).run()
+    assert storm.faults["error"] > 0, str(storm)
+    assert storm.faults["stuck"] == 0, str(storm)

@@ -29,7 +29,7 @@ from tests.waiting import eventually, wait_until_blocked
 
 ROOT = Path(__file__).resolve().parents[2]
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 def calls(first: int, count: int, *, missing: Any = (), failed: Any = ()) -> Calls:
@@ -185,20 +185,32 @@ def environment(temporary: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {**own, "TMPDIR": str(temporary), **given}
 
 
-def start(
-    *arguments: str, temporary: Path, stdout: int = subprocess.PIPE, given: Mapping[str, str] = {}
-) -> subprocess.Popen[str]:
-    """The demo in a group of its own, as a shell makes it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "testproject.demo", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment(temporary, given),
-        start_new_session=True,
-    )
+@pytest.fixture
+def start(temporary: Path) -> Iterator[Start]:
+    """Start the demo in a group of its own, as a shell makes it; killed if the test fails."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        *arguments: str, stdout: int = subprocess.PIPE, given: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "testproject.demo", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment(temporary, given or {}),
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        finish(process)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -208,6 +220,14 @@ def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
     except subprocess.TimeoutExpired:
         process.kill()
         raise
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a demo prints; there must be one."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, finish(process)[1]
+    return line
 
 
 def figures(said: str) -> dict[str, int]:
@@ -229,6 +249,13 @@ def alive(pid: int) -> bool:
         return not Path("/proc/self").exists()
 
 
+def worker_of(said: str) -> int:
+    """The worker's process, from what the demo prints."""
+    found = re.search(r"\(process (\d+)\)", said)
+    assert found is not None, said
+    return int(found[1])
+
+
 @pytest.fixture
 def given_database() -> Iterator[str]:
     """The address of an empty database that somebody else runs."""
@@ -241,13 +268,13 @@ def given_database() -> Iterator[str]:
         connection.execute(sql.SQL("drop database {}").format(sql.Identifier(name)))
 
 
-def test_on_our_functions_nothing_is_lost_and_nothing_is_left(temporary: Path, schema: str) -> None:
-    process = start("--seconds", "2", "--keep", temporary=temporary)
-    assert process.stdout is not None
+def test_on_our_functions_nothing_is_lost_and_nothing_is_left(
+    start: Start, temporary: Path, schema: str
+) -> None:
+    process = start("--seconds", "2", "--keep")
     out = ""
     while not (url := re.search(r"DATABASE_URL=(\S+)", out)):
-        out += (line := process.stdout.readline())
-        assert line, out + finish(process)[1]
+        out += line_of(process)
     with psycopg.connect(url[1]) as connection:
         conflicts = connection.execute(
             sql.SQL("select count(*) from {}").format(
@@ -269,11 +296,10 @@ def test_on_our_functions_nothing_is_lost_and_nothing_is_left(temporary: Path, s
 
 @pytest.mark.parametrize("variant", ["no_row", "holder_returned"])
 def test_on_the_faults_shape_requests_are_lost(
-    variant: str, temporary: Path, given_database: str
+    variant: str, temporary: Path, given_database: str, start: Start
 ) -> None:
     process = start(
-        *("--uncorrected", "--variant", variant, "--seconds", "6"),
-        temporary=temporary,
+        *("--uncorrected", "--variant", variant, "--seconds", "5"),
         given={"DATABASE_URL": given_database},
     )
     out, errors = finish(process)
@@ -293,22 +319,18 @@ def test_on_the_faults_shape_requests_are_lost(
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("SIGINT", 130), ("SIGTERM", 128 + 15), ("SIGKILL", -9)]
-)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGKILL", -9)])
 def test_worker_and_server_go_when_the_demo_is_ended_by(
-    name: str, code: int, temporary: Path
+    name: str, code: int, temporary: Path, start: Start
 ) -> None:
     terminal, end = os.openpty()
-    process = start("--seconds", "60", temporary=temporary, stdout=end)
+    process = start("--seconds", "60", stdout=end)
     os.close(end)
     said = ""
     try:
         while not re.search(r"[1-9][\d,]* printer runs", said):
             said += os.read(terminal, 4096).decode()
-        found = re.search(r"\(process (\d+)\)", said)
-        assert found is not None
-        worker = int(found[1])
+        worker = worker_of(said)
         assert alive(worker)
         # What a terminal does on Ctrl-C, or worse; the worker and the server do not hear of it.
         os.killpg(process.pid, getattr(signal, name))
@@ -325,16 +347,17 @@ def test_worker_and_server_go_when_the_demo_is_ended_by(
     eventually(all_gone, within=30)
 
 
-def test_an_interrupted_demo_leaves_no_jobs_in_a_given_database(
-    temporary: Path, given_database: str, schema: str
+def test_a_demo_that_is_ended_leaves_no_jobs_in_a_given_database(
+    given_database: str, start: Start, schema: str
 ) -> None:
-    process = start("--seconds", "60", temporary=temporary, given={"DATABASE_URL": given_database})
-    assert process.stdout is not None
-    while "calls  " not in process.stdout.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    finish(process)
-    assert process.returncode == 130
+    process = start("--seconds", "60", given={"DATABASE_URL": given_database})
+    said = ""
+    while "calls  " not in said:
+        said += line_of(process)
+    process.send_signal(signal.SIGTERM)
+    _, errors = finish(process)
+    assert (process.returncode, errors) == (128 + signal.SIGTERM, "")
+    assert not alive(worker_of(said))
     with psycopg.connect(given_database) as connection:
         jobs = connection.execute(
             sql.SQL("select count(*) from {}").format(sql.Identifier(schema, "_private_jobs"))
@@ -342,13 +365,9 @@ def test_an_interrupted_demo_leaves_no_jobs_in_a_given_database(
         assert jobs == (0,)
 
 
-def test_a_worker_that_dies_is_told(temporary: Path, given_database: str) -> None:
-    process = start("--seconds", "60", temporary=temporary, given={"DATABASE_URL": given_database})
-    assert process.stdout is not None
-    said = ""
-    while not (found := re.search(r"\(process (\d+)\)", said)):
-        said += process.stdout.readline()
-    os.kill(int(found[1]), signal.SIGKILL)
+def test_a_worker_that_dies_is_told(given_database: str, start: Start) -> None:
+    process = start("--seconds", "60", given={"DATABASE_URL": given_database})
+    os.kill(worker_of(line_of(process) + line_of(process)), signal.SIGKILL)
     _, errors = finish(process)
     assert process.returncode == 2
     assert errors.startswith("demo: the worker ended with -9:")
@@ -370,18 +389,18 @@ def test_a_worker_that_dies_is_told(temporary: Path, given_database: str) -> Non
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(
-    arguments: list[str], given: dict[str, str], message: str, temporary: Path
+    arguments: list[str], given: dict[str, str], message: str, start: Start
 ) -> None:
-    process = start(*arguments, temporary=temporary, given=given)
+    process = start(*arguments, given=given)
     out, errors = finish(process)
     assert (process.returncode, out) == (2, "")
     assert message in errors
     assert "Traceback" not in errors
 
 
-def test_the_extra_that_is_missing_is_named(temporary: Path) -> None:
+def test_the_extra_that_is_missing_is_named(start: Start, temporary: Path) -> None:
     (temporary / "environ.py").write_text("raise ModuleNotFoundError('No module named environ')")
-    process = start(temporary=temporary, given={"PYTHONPATH": str(temporary)})
+    process = start(given={"PYTHONPATH": str(temporary)})
     _, errors = finish(process)
     assert process.returncode == 2
     assert errors == ('demo: No module named environ. Run: python -m pip install -e ".[demo]"\n')
