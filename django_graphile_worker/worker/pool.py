@@ -32,7 +32,8 @@ MOST_UNWRITTEN = 2_000
 # How long the last batch waits for rows that callers' transactions hold, in seconds.
 LAST_WAIT = 5.0
 
-# How much longer the completer may take than it was granted before it counts as stuck, in seconds.
+# How much longer the completer may take than it was granted before it counts as stuck, and a fetch
+# that is on its way when the pool ends, in seconds.
 GRACE = 3.0
 
 STOP = "stop"
@@ -183,6 +184,9 @@ class WorkerPool:
     def _finish(self) -> None:
         for part in (*self._takers, self.executor):
             part.stop()
+        # Also where nobody had the patience: what a fetch brings once the completer has ended would
+        # stay locked by a worker that is gone.
+        self._wait_for([self.fetcher], time.monotonic() + GRACE, whatever=True)
         self.completer.give_back(self.executor.take_back())
         why = "at once" if self._stops > 1 else f"within {self._shutdown_timeout:g} s"
         for job in self.executor.abandon():

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from django_graphile_worker.exceptions import SchemaConflict
+from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.worker.connections import new_worker_id
 from tests.conftest import Connect
 from tests.database.test_get_jobs import fetch
@@ -295,6 +296,33 @@ def test_a_job_that_does_not_end_is_failed_and_its_queue_freed(
     gate.open.set()
     assert running.pool.executor.join(WITHIN)
     assert queue.job(job_id) == job
+
+
+def test_what_a_fetch_brings_after_the_last_patience_is_given_back(
+    queue: Queue, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start_pool(register(task=lambda: None), shutdown_timeout=0)
+    pool, feed = running.pool, running.pool.fetcher._feed
+    fetched, arrived = threading.Event(), threading.Event()
+
+    def feed_late(jobs: list[LockedJob]) -> None:
+        fetched.set()
+        arrived.wait(WITHIN)
+        feed(jobs)
+
+    monkeypatch.setattr(pool.fetcher, "_feed", feed_late)
+    job_id = queue.add("task")
+    assert fetched.wait(WITHIN)
+    pool.stop()
+    pool.stop()
+    assert pool.listener.join(WITHIN)
+    assert pool.executor.join(WITHIN)
+    arrived.set()
+    running.join()
+
+    job = queue.job(job_id)
+    assert job is not None
+    assert (job["attempts"], job["locked_by"]) == (0, None)
 
 
 def test_a_pool_that_was_stopped_before_it_ran_ends_at_once(
