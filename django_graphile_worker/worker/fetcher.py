@@ -22,6 +22,9 @@ PACE_WINDOW = 0.05
 INSIST = 1.0
 INSIST_PAUSE = 0.05
 
+# How soon to look again where too much is unwritten, in seconds: nobody tells when that has passed.
+UNWRITTEN_PAUSE = 0.1
+
 
 class Load(NamedTuple):
     """How busy the slots are: jobs handed to them and not ended; jobs ended since the start."""
@@ -109,8 +112,10 @@ class Fetcher(Service):
         # In this order: an ended job is in the completer's hands before it leaves its slot.
         quiet = self._load().held == 0 and self._settled()
         slots, room = self._wanted()
-        if not room or not self._may_fetch():
+        if not room:
             return self._poll_interval
+        if not self._may_fetch():
+            return min(self._poll_interval, UNWRITTEN_PAUSE)
         jobs = self._link.run_after(
             statements.read_in_order(),
             statements.get_jobs(

@@ -140,12 +140,21 @@ def test_it_takes_nothing_while_too_much_is_unwritten(
     queue: Queue, slots: Slots, make_fetcher: MakeFetcher
 ) -> None:
     job_id = queue.add()
+    asked: SimpleQueue[bool] = SimpleQueue()
+
+    def may_fetch() -> bool:
+        asked.put(True)
+        return not slots.unwritten
+
     slots.unwritten = True
-    fetcher = make_fetcher(poll_interval=0.01)
+    # Nobody wakes it, and it must not wait until the next poll either.
+    make_fetcher(poll_interval=3_600, may_fetch=may_fetch)
+    assert asked.get(timeout=WITHIN)
+    assert asked.get(timeout=WITHIN)
+    assert slots.fed.empty()
     slots.unwritten = False
 
     assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
-    assert fetcher.join(0) is False
 
 
 def test_it_sees_past_the_jobs_of_a_queue_that_it_has_just_taken(
