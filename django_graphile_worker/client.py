@@ -26,7 +26,9 @@ CHUNK_CHARACTERS = 32 * 2**20
 
 
 def enqueue(task: TaskLike, payload: object = None, **options: Unpack[JobOptions]) -> EnqueuedJob:
-    """Add a job, or change the stored job that holds its key. One round trip.
+    """Add a job, or change the stored job that holds its key.
+
+    One round trip; more with the key mode `unsafe_dedupe`, which reads the job that it finds.
 
     `task` is a task (see `@task`) or an identifier: a name is enough for a task that only a Node or
     Rust worker serves; one that is known here stands for the task, its options included. `payload`

@@ -21,7 +21,7 @@ class JobKeyMode(enum.StrEnum):
     PRESERVE_RUN_AT = "preserve_run_at"
     """As `REPLACE`, but keep `run_at` unless the stored job has failed attempts."""
     UNSAFE_DEDUPE = "unsafe_dedupe"
-    """Change nothing: the stored job stays as it is, even while it runs or after it failed."""
+    """Change nothing but `revision` and `updated_at`, even while it runs or after it failed."""
 
 
 class JobOptions(TypedDict, total=False):

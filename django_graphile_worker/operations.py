@@ -44,7 +44,8 @@ class InstallSchema(RunSQL):
     for each other (a transaction-level advisory lock) and the later ones find the work done.
 
     Backwards: refused with `SchemaConflict` while the schema holds jobs. Nothing of anybody else
-    is ever dropped: an object that depends on ours stops it with PostgreSQL's own error.
+    that depends on ours, or stands in the schema, is dropped: it stops this with PostgreSQL's own
+    error. Only what is part of a table of ours (an index, a trigger, a policy) goes with the table.
 
     Raises `UnsupportedDatabase` where the alias is not PostgreSQL through psycopg 3.
     """

@@ -1,2 +1,2 @@
--- Hear of new jobs, and of schema changes. Returns nothing; lasts as long as the connection.
+-- Hear of new jobs. Locks nothing. Returns nothing; lasts as long as the connection.
 listen "jobs:insert"
