@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # deadlock_detected and serialization_failure: the transaction was undone whole, and is sound if it
-# is simply done again. Our own calls never deadlock with each other; Node's batch completion can.
+# is simply done again. Our own calls deadlock with each other only around a cleanup of names, and
+# with Node's batch completion at any time.
 RETRIED = ("40P01", "40001")
 TRIES = 6
 
