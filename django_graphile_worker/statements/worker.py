@@ -65,9 +65,12 @@ def get_jobs(
     )
 
 
-def read_in_order() -> Statement[None]:
-    """Let the rest of this transaction read along indexes, not sort; goes before `get_jobs`."""
-    return Statement("read_in_order", loader.query("read_in_order", ""), {}, lambda rows: None)
+def prepare_fetch() -> Statement[None]:
+    """Let the rest of this transaction read along indexes and wait for 200 ms at most.
+
+    Goes before `get_jobs`, which may then raise `psycopg.errors.LockNotAvailable`.
+    """
+    return Statement("prepare_fetch", loader.query("prepare_fetch", ""), {}, lambda rows: None)
 
 
 def get_unknown_jobs(

@@ -117,7 +117,7 @@ class Fetcher(Service):
         if not self._may_fetch():
             return min(self._poll_interval, UNWRITTEN_PAUSE)
         jobs = self._link.run_after(
-            statements.read_in_order(),
+            statements.prepare_fetch(),
             statements.get_jobs(
                 schema=self._schema,
                 worker_id=self._worker_id,

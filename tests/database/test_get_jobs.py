@@ -203,7 +203,7 @@ def test_the_line_is_read_along_the_index_whatever_the_statistics_say(
     queue.query("delete from {jobs} where attempts = 25")
     fill(5_000)
     session = connect(autocommit=False)
-    run(session, statements.read_in_order())
+    run(session, statements.prepare_fetch())
     statement = statements.get_jobs(
         schema=queue.schema, worker_id=ME, identifiers=["noop"], slots=5, room=50
     )

@@ -51,14 +51,15 @@ class Mortal(Actor):
 
     def take(self) -> None:
         if room := self.slots - len(self.pending):
-            jobs = self.link.run(
+            jobs = self.link.run_after(
+                statements.prepare_fetch(),
                 statements.get_jobs(
                     schema=self.weather.schema,
                     worker_id=self.id,
                     identifiers=TASKS,
                     slots=room,
                     room=room,
-                )
+                ),
             )
             for job in jobs:
                 how = self.random.choices(list(How), [8, 1, 1])[0]
