@@ -88,7 +88,8 @@ def enqueue_many(
     specs = requests.make_many(jobs, mode, alias)
     if not specs:
         return []
-    # One order for all callers, so that two bulk calls over the same keys never wait in a circle.
+    # One order for all callers, so that two bulk calls over the same keys do not wait in a circle
+    # (several chunks may, where a later one is the first to use a name; that is tried again).
     # Python compares by code point, which is the byte order of UTF-8.
     order = sorted(
         range(len(specs)), key=lambda i: (specs[i].job_key is None, specs[i].job_key or "")

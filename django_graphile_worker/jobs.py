@@ -96,8 +96,8 @@ class EnqueuedJob:
 class StoredJob(EnqueuedJob):
     """A job as an operator's verb left it, or as it was when that verb deleted it; a snapshot.
 
-    `locked_at` is `None` unless a worker, named by `locked_by`, holds the job; a lock older than
-    four hours counts for nothing.
+    `locked_at` is `None` unless a worker, named by `locked_by`, holds the job. To the operators'
+    verbs a lock older than four hours counts for nothing.
     """
 
     last_error: str | None

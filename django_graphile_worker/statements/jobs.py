@@ -173,7 +173,7 @@ def _added(row: Row, task_identifier: str, queue_name: str | None) -> dict[str, 
         "max_attempts": max_attempts,
         "created_at": created_at.replace(tzinfo=UTC),
         "updated_at": updated_at.replace(tzinfo=UTC),
-        "flags": tuple(sorted(json.loads(flags))) if flags is not None else (),
+        "flags": _flags(flags),
     }
 
 
@@ -194,3 +194,9 @@ def _not_stored(function: str, wanted: int, stored: int) -> str:
         f"The database's {function} stored {stored} of {wanted} jobs and raised nothing: it is not "
         "the function that this package installs. Did another installer replace it?"
     )
+
+
+def _flags(text: str | None) -> tuple[str, ...]:
+    # A row made by hand may hold something that is no object: then it has no flags.
+    value = None if text is None else json.loads(text)
+    return tuple(sorted(value)) if isinstance(value, dict) else ()

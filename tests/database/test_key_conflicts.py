@@ -132,11 +132,11 @@ def test_a_call_without_conflict_does_not_call_the_recorder(stage: Stage) -> Non
 
 
 def fill(stage: Stage, count: int) -> int:
-    """Fill the record; returns the id of its newest row."""
+    """Fill the record with jobs that never were; returns the id of its newest row."""
     (row,) = stage.query(
         "with filled as (insert into {conflicts} (key, mode, superseded_job_id, superseded_state,"
         " superseded_attempts, superseded_max_attempts, successor_job_id)"
-        " select 'old', 'replace', n, 'locked', 1, 25, n from generate_series(1, %s) n"
+        " select 'old', 'replace', -n, 'locked', 1, 25, -n from generate_series(1, %s) n"
         " returning id) select max(id) as id from filled",
         [count],
     )

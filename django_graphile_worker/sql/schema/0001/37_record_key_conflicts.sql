@@ -1,8 +1,9 @@
 -- Write down supersedings; called by add_jobs in the transaction that made them, for rows it has
 -- locked. Waits for nothing: it inserts, and trims with skip locked. Returns nothing.
 --
--- It runs as its owner, so that a caller needs no privilege on our table, and it believes only
--- what it finds: the superseded row must have lost its key, and the key must have a new holder.
+-- It runs as its owner, so that a caller needs no privilege on our table; anyone may call it, so it
+-- believes little: the superseded row must have lost its key and its attempts and not be recorded
+-- yet, and the key must have a new holder.
 -- The record bounds itself, since no worker of ours may be there to do it: at most the newest
 -- 100,000 rows stay (identity values are never reused, so a distance in ids bounds the count).
 create function :SCHEMA.django_record_key_conflicts(
@@ -38,7 +39,10 @@ begin
     ) as new
     left join :SCHEMA._private_tasks as old_task on old_task.id = old.task_id
     left join :SCHEMA._private_tasks as new_task on new_task.id = new.task_id
-    where old.key is null
+    where old.key is null and old.attempts = old.max_attempts
+      and not exists (
+        select from :SCHEMA.django_key_conflicts as known where known.superseded_job_id = old.id
+      )
     returning conflict.id
   )
   select max(recorded.id) into v_newest from recorded;
