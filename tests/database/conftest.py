@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Connect
 from tests.database.stage import Stage
-from tests.database.ways import WAYS, Way
+from tests.database.ways import FEW, Way
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def stage(connect: Connect, schema: str) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture(params=WAYS, ids=str)
+@pytest.fixture(params=FEW, ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
     way: Way = request.param
     return way

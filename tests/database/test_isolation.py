@@ -84,7 +84,7 @@ def request(stage: Stage, way: Way, session: Session, number: int, **fields: Any
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waiting", "looked before"])
 @pytest.mark.parametrize("what", MEANWHILE)
-@pytest.mark.parametrize("way", [WAYS[0], WAYS[2], WAYS[-1]], ids=str)
+@pytest.mark.parametrize("way", [WAYS[0], WAYS[-1]], ids=str)
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 def test_success_or_40001(
     stage: Stage, level: IsolationLevel, way: Way, what: str, waits: bool
@@ -118,7 +118,6 @@ def test_success_or_40001(
     stage.assert_not_lost(2)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 @pytest.mark.parametrize("holder", [None, "available", "running"])
 def test_alone_it_succeeds(

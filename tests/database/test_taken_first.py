@@ -118,6 +118,7 @@ CHECKS: list[Check] = [
 ]
 
 
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_request_is_kept_and_answered(stage: Stage, way: Way, check: Check) -> None:
     check(stage, way)

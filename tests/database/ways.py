@@ -54,3 +54,5 @@ WAYS = [
     Way("add_jobs-preserve_run_at", bulk=True, preserve_run_at=True),
     Way("add_jobs-among_others", bulk=True, among_others=True),
 ]
+FEW = [WAYS[0], WAYS[3], WAYS[4]]
+"""Single, many and mixed, with and without a time to keep: where all of them are too many."""
