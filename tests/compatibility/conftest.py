@@ -47,15 +47,17 @@ def graphile_worker(folder: Path, *arguments: str) -> str:
 def both(
     django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
+    here = {"DATABASES": ["ours"], "SCHEMA": fresh.SCHEMA}
     with (
         django_db_blocker.unblock(),
         fresh.database("ours") as ours,
         fresh.database("theirs") as theirs,
-        override_settings(GRAPHILE_WORKER={"DATABASES": ["ours"], "SCHEMA": fresh.SCHEMA}),
     ):
-        ours.migrate()
+        with override_settings(GRAPHILE_WORKER=here):
+            ours.migrate()
         graphile_worker(
-            tmp_path_factory.mktemp("node"), "--schema-only", "--connection", theirs.url
+            tmp_path_factory.mktemp("node"),
+            *("--schema-only", "--connection", theirs.url, "--schema", fresh.SCHEMA),
         )
         yield Both(ours, theirs)
 

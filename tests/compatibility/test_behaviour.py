@@ -15,7 +15,6 @@ pytestmark = pytest.mark.node
 
 MEANT = {
     "a key twice in one call": "as if added one after the other; theirs raises 21000",
-    "many jobs with and without key": "the rows come in the order of the specs",
     "unknown mode without key": "refused in any case; theirs looks only where there is a key",
 }
 

@@ -42,7 +42,7 @@ def test_settings_are_read_once_until_then(settings: LazySettings) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Graphile", 'sp ace "quoted"', "dots.in.it", "ü" * 31 + "x", "x" * 63, "\\$&"]
+    "name", ["Graphile", 'sp ace "quoted"', "dots.in.it", "ü" * 31 + "x", "x" * 63, "\\1&"]
 )
 def test_any_schema_name_of_postgresql_is_taken(name: str) -> None:
     assert config(SCHEMA=name).schema == name
@@ -53,7 +53,7 @@ def test_any_schema_name_of_postgresql_is_taken(name: str) -> None:
     [
         *[
             ({"SCHEMA": bad}, "SCHEMA")
-            for bad in ["", "a\0b", "x" * 64, "ü" * 32, "pg_queue", "100%", "a$$b"]
+            for bad in ["", "a\0b", "x" * 64, "ü" * 32, "pg_queue", "100%", "a$b"]
         ],
         *[({"SCHEMA": bad}, "SCHEMA") for bad in [None, b"queue", 1, "\ud800"]],
         *[({"DATABASES": bad}, "DATABASES") for bad in ["default", [], [""], [1], {"a": 1}]],
