@@ -462,7 +462,9 @@ begin
   perform pg_notify('jobs:insert', '{"r":' || random() || ',"count":' || cardinality(specs) || '}');
 
   -- The newest holder: where a snapshot outlives the statement, as in REPEATABLE READ, it can also
-  -- show one that was completed since, and whose key was free.
+  -- show one that was completed since, and whose key was free. Ordered by an expression, since
+  -- the primary key's index would serve the plain column, and be read from its end for each spec:
+  -- 100,000 of them did not end in 100 s.
   if v_keyed = cardinality(specs) then
     return query
     select job.*
@@ -472,7 +474,7 @@ begin
       select stored.*
       from "graphile_worker"._private_jobs as stored
       where stored.key = spec.job_key
-      order by stored.id desc
+      order by -stored.id
       limit 1
     ) as job
     order by spec.position;
@@ -487,12 +489,15 @@ begin
         identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, position)
     ) as spec
     cross join lateral (
-      select stored.* from "graphile_worker"._private_jobs as stored where stored.key = spec.job_key
-      union all
-      select stored.*
-      from "graphile_worker"._private_jobs as stored
-      where spec.job_key is null and stored.id = v_new_ids[spec.nth_new]
-      order by id desc
+      select found.*
+      from (
+        select stored.* from "graphile_worker"._private_jobs as stored where stored.key = spec.job_key
+        union all
+        select stored.*
+        from "graphile_worker"._private_jobs as stored
+        where spec.job_key is null and stored.id = v_new_ids[spec.nth_new]
+      ) as found
+      order by -found.id
       limit 1
     ) as job
     order by spec.position;
@@ -670,7 +675,10 @@ begin
     ) as new
     left join "graphile_worker"._private_tasks as old_task on old_task.id = old.task_id
     left join "graphile_worker"._private_tasks as new_task on new_task.id = new.task_id
-    where old.key is null
+    where old.key is null and old.attempts = old.max_attempts
+      and not exists (
+        select from "graphile_worker".django_key_conflicts as known where known.superseded_job_id = old.id
+      )
     returning conflict.id
   )
   select max(recorded.id) into v_newest from recorded;
