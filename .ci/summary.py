@@ -10,6 +10,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 # These run a tool and no tests.
@@ -55,7 +56,7 @@ def readme(work: Path) -> Row:
     return row
 
 
-def environment(name: str, results: dict[str, dict[str, dict[str, float]]]) -> Row:
+def environment(name: str, results: dict[str, Any]) -> Row:
     """What tox says of an environment, and what pytest says where tests ran."""
     row = Row(name)
     result = results.get(name, {}).get("result")
@@ -73,8 +74,9 @@ def environment(name: str, results: dict[str, dict[str, dict[str, float]]]) -> R
 
 
 def main(work: Path, names: list[str]) -> int:
-    told = work / "tox.json"
-    results = json.loads(told.read_text())["testenvs"] if told.is_file() else {}
+    results: dict[str, Any] = {}
+    for told in work.glob("tox*.json"):
+        results |= json.loads(told.read_text())["testenvs"]
     rows = [readme(work), *(environment(name, results) for name in names)]
     print(f"{'':24}{'passed':>8}{'failed':>8}{'skipped':>8}{'node':>6}{'seconds':>9}")
     for row in rows:
