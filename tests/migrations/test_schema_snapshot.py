@@ -12,7 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from testproject import postgres
+from testproject import postgres_programs
 from tests import catalog
 from tests.fresh import SCHEMA, Fresh
 
@@ -23,7 +23,7 @@ def dump(fresh: Fresh) -> str:
     # A pg_dump can read from its own version of the server and from older ones. Those of 14 to 18
     # print the same, from any of these, once their remarks are gone.
     server = fresh.connect().info.server_version // 10_000
-    programs = postgres.find_binaries(server).folder
+    programs = postgres_programs.find_binaries(server).folder
     dumped = subprocess.run(
         [programs / "pg_dump", "--schema-only", "--no-owner", f"--schema={SCHEMA}", fresh.address],
         capture_output=True,
