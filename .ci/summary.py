@@ -64,6 +64,8 @@ def environment(name: str, results: dict[str, Any]) -> Row:
         row.faults.append("did not run")
         return row
     row.seconds = result["duration"]
+    if result.get("skipped"):
+        row.faults.append("was skipped")
     if not result["success"]:
         row.faults.append(f"ended with {result['exit_code']}")
     if name not in WITHOUT_TESTS:
@@ -76,7 +78,9 @@ def environment(name: str, results: dict[str, Any]) -> Row:
 def main(work: Path, names: list[str]) -> int:
     results: dict[str, Any] = {}
     for told in work.glob("tox*.json"):
-        results |= json.loads(told.read_text())["testenvs"]
+        # Each names every environment there is, with nothing for those that were not its part.
+        told_of = json.loads(told.read_text())["testenvs"]
+        results |= {name: env for name, env in told_of.items() if env and env.get("result")}
     rows = [readme(work), *(environment(name, results) for name in names)]
     print(f"{'':24}{'passed':>8}{'failed':>8}{'skipped':>8}{'node':>6}{'seconds':>9}")
     for row in rows:

@@ -90,6 +90,25 @@ def test_an_environment_that_did_not_run_fails_the_run(done: Path) -> None:
     assert (code, lines[-1]) == (1, "3 passed, 1 failed")
 
 
+def test_the_reports_of_several_runs_of_tox_are_put_together(done: Path) -> None:
+    say(done, "lint", "py")
+    others = json.loads((done / "tox.json").read_text())
+    say(done, "py-pg14")
+    last = json.loads((done / "tox.json").read_text())
+    last["testenvs"] |= {"lint": {"result": None}, "py": {"result": None}}
+    (done / "tox-1.json").write_text(json.dumps(others))
+    (done / "tox.json").write_text(json.dumps(last))
+    code, lines = summary(done)
+    assert (code, lines[-1]) == (0, "4 passed, 0 failed")
+
+
+def test_an_environment_that_was_skipped_fails_the_run(done: Path) -> None:
+    say(done, "lint", "py", "py-pg14", skipped=True)
+    code, lines = summary(done)
+    assert "FAILED py: was skipped" in lines
+    assert code == 1
+
+
 def test_an_environment_without_a_report_fails_the_run(done: Path) -> None:
     (done / ".tox" / "py" / "report.xml").unlink()
     code, lines = summary(done)
