@@ -7,6 +7,7 @@ everybody by the schema itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +21,8 @@ from tests.database.stage import FUNCTIONS, Stage, ago, spec
 from tests.database.ways import Way
 
 SCHEMA = "granted, not owned"
-ROLE = "graphile_worker_test_caller"
+# Roles are the cluster's: each worker of pytest-xdist has one of its own.
+ROLE = f"graphile_worker_test_caller_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 TABLES = ("_private_jobs", "_private_job_queues", "_private_tasks", "_private_known_crontabs")
 
 
