@@ -21,6 +21,7 @@ from testproject import uncorrected
 from tests.conftest import Connect
 from tests.database.calls import LONGEST, Call
 from tests.database.calls import Session as Session
+from tests.database.sessions import Sessions
 from tests.waiting import wait_until_blocked
 
 T = TypeVar("T")
@@ -74,11 +75,14 @@ class Stage:
     `use_uncorrected` the one that holds the fault's shape.
     """
 
-    def __init__(self, connect: Connect, schema: str) -> None:
+    def __init__(self, connect: Connect, schema: str, shared: Sessions) -> None:
         self.connect = connect
         self.schema = schema
         self.functions = schema
-        self.observer = connect(application_name="observer")
+        self.shared = shared
+        self.borrowed: list[Session] = []
+        self.borrowed_observer = shared.observers.pop() if shared.observers else None
+        self.observer = self.borrowed_observer or connect(application_name="observer")
         self.calls: list[Call[Any]] = []
 
     def end_calls(self) -> None:
@@ -91,8 +95,11 @@ class Stage:
 
     def close(self) -> None:
         self.end_calls()
+        self.shared.idle += [each for each in self.borrowed if self.shared.is_sound(each)]
         if self.functions != self.schema:
             uncorrected.uninstall(self.observer, self.functions)
+        if self.borrowed_observer and self.shared.is_sound(self.observer):
+            self.shared.observers.append(self.observer)
 
     def use_uncorrected(self, variant: str) -> None:
         uncorrected.install(self.observer, self.schema, variant, BESIDE)
@@ -101,7 +108,16 @@ class Stage:
     # Sessions and statements
 
     def session(self, isolation: IsolationLevel | None = None, **parameters: Any) -> Session:
-        """A session that is not in autocommit: its first statement begins a transaction."""
+        """A session that is not in autocommit: its first statement begins a transaction.
+
+        A shared one, unless it is to have something of its own.
+        """
+        if not parameters and self.shared.idle:
+            session = self.shared.idle.pop()
+            self.borrowed.append(session)
+            session.isolation_level = isolation
+            session.autocommit = False
+            return session
         options = f"-c statement_timeout={LONGEST}s {parameters.pop('options', '')}"
         return self.connect(
             autocommit=False, isolation_level=isolation, options=options, **parameters

@@ -144,7 +144,7 @@ def test_each_statement_has_a_fresh_snapshot_also_within_a_stable_function(
     stage: Stage, bulk: bool
 ) -> None:
     stage.make_job("k", [1])
-    worker, caller = stage.session(), stage.session()
+    worker, caller = stage.session(), stage.session(application_name="with a function")
     assert stage.take(worker)
     call_text = (
         "select (job).id from (select {add_jobs}(array[row('task', '[2]', null, null, null, 'k',"

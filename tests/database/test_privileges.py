@@ -17,6 +17,7 @@ from psycopg import sql
 
 from django_graphile_worker.sql import loader
 from tests.conftest import Connect
+from tests.database.sessions import Sessions
 from tests.database.stage import FUNCTIONS, Stage, ago, spec
 from tests.database.ways import Way
 
@@ -41,7 +42,7 @@ def role(connect: Connect) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
 
 
 @pytest.fixture
-def granted(connect: Connect) -> Iterator[Stage]:
+def granted(connect: Connect, shared: Sessions) -> Iterator[Stage]:
     """A stage on a schema of which the role may use the published objects."""
     with role(connect) as owner:
         with owner.transaction():
@@ -61,7 +62,7 @@ def granted(connect: Connect) -> Iterator[Stage]:
                 grant(f"create policy theirs on {{}} to {ROLE} using (true)", table)
             for function in FUNCTIONS:
                 grant(f"grant execute on function {{}} to {ROLE}", function)
-        stage = Stage(connect, SCHEMA)
+        stage = Stage(connect, SCHEMA, shared)
         yield stage
         stage.close()
 
