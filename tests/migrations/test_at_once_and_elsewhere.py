@@ -22,6 +22,7 @@ def test_many_migrations_at_once_all_succeed(fresh: Fresh, in_thread: InThread) 
     call_command("migrate", database="fresh", verbosity=0)
     fresh.run("drop schema {} cascade; delete from django_migrations where app = 'graphile_worker'")
     gate, observer = fresh.connect(), fresh.connect()
+    gate.execute("set lock_timeout = '10s'")
     with gate.transaction():
         # They are let go together, once all of them have come to the same place.
         gate.execute(

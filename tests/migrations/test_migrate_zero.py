@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 from django.db import DatabaseError
+from psycopg.pq import TransactionStatus
 
 from django_graphile_worker.exceptions import SchemaConflict
 from tests.fresh import Fresh, InThread
@@ -59,20 +62,30 @@ def test_who_adds_a_job_meanwhile_waits_and_is_told(fresh: Fresh, in_thread: InT
     holder, caller, observer = fresh.connect(), fresh.connect(), fresh.connect()
     caller.execute("select from graphile_worker.add_job('t')")  # knows the way, as callers do
     fresh.run("delete from {}._private_jobs")
-    # Something that is dropped after the jobs have been locked and counted.
-    holder.execute("begin")
-    holder.execute("lock table graphile_worker.django_key_conflicts in access share mode")
-    taking_down = in_thread(fresh, "zero")
-    migrating = eventually(lambda: backend_at(observer, "drop "))
-    wait_until_blocked(observer, migrating, by=holder.info.backend_pid)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, holding(holder, "django_key_conflicts") as let_go:
+        # That is dropped after the jobs have been locked and counted.
+        taking_down = in_thread(fresh, "zero")
+        migrating = eventually(lambda: backend_at(observer, "drop "))
+        wait_until_blocked(observer, migrating, by=holder.info.backend_pid)
         adding = pool.submit(caller.execute, "select id from graphile_worker.add_job('t')")
         wait_until_blocked(observer, caller.info.backend_pid, by=migrating)
-        holder.execute("rollback")
+        let_go()
         with pytest.raises(psycopg.Error):
             adding.result(timeout=30)
     taking_down.result(timeout=30)
     assert fresh.schemas() == set()
+
+
+@contextmanager
+def holding(session: psycopg.Connection[Any], table: str) -> Iterator[Callable[[], object]]:
+    """Keep others from dropping a table until the function is called, or the end."""
+    session.execute("begin")
+    try:
+        session.execute(f"lock table graphile_worker.{table} in access share mode".encode())
+        yield lambda: session.execute("rollback")
+    finally:
+        if session.info.transaction_status != TransactionStatus.IDLE:
+            session.execute("rollback")
 
 
 def backend_at(observer: psycopg.Connection[Any], query: str) -> int:
