@@ -43,16 +43,11 @@ FUNCTIONS = (
     "reschedule_jobs",
     "force_unlock_workers",
 )
+# fmt: off
 SPEC = (
-    "identifier",
-    "payload",
-    "queue_name",
-    "run_at",
-    "max_attempts",
-    "job_key",
-    "priority",
-    "flags",
+    "identifier", "payload", "queue_name", "run_at", "max_attempts", "job_key", "priority", "flags",
 )
+# fmt: on
 BESIDE = "beside the queue"
 
 Spec = dict[str, Any]
@@ -153,15 +148,15 @@ class Stage:
 
     def wait_until_blocked(self, call: Call[Any], by: Session) -> None:
         """Wait until the call waits for that session; no longer than until the call has ended."""
-        for patience in [0.1] * 50:
+        for tries_left in reversed(range(50)):
             try:
-                wait_until_blocked(self.observer, call.pid, by=by.info.backend_pid, within=patience)
+                wait_until_blocked(self.observer, call.pid, by=by.info.backend_pid, within=0.1)
                 return
             except AssertionError:
                 if call.done():
                     call.result()
+                if call.done() or not tries_left:
                     raise
-        wait_until_blocked(self.observer, call.pid, by=by.info.backend_pid, within=0)
 
     def wait_until_blocked_or_done(self, call: Call[Any], by: Session) -> None:
         try:
