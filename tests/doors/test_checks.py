@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
-from django.db import connections
 from django.db.backends.postgresql import psycopg_any
 
 from django_graphile_worker.conf import get_config
+from tests.fresh import aliased
 
 
 def found() -> list[CheckMessage]:
@@ -32,10 +33,9 @@ def queues(settings: Any) -> Any:
 
 
 @pytest.fixture
-def sqlite(monkeypatch: pytest.MonkeyPatch) -> str:
-    configured = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3"}
-    monkeypatch.setitem(connections.settings, "lite", configured)
-    return "lite"
+def sqlite() -> Iterator[str]:
+    with aliased("lite", ENGINE="django.db.backends.sqlite3", NAME=":memory:"):
+        yield "lite"
 
 
 def test_all_is_well() -> None:
