@@ -38,8 +38,13 @@ def unlock(stage: Stage, session: Session, ids: list[int]) -> list[Row]:
 
 
 def carelessly(stage: Stage, session: Session, ids: list[int]) -> list[Row]:
-    """What a function would do that thinks of no order: rows as they lie in the table."""
-    return stage.query("delete from {jobs} where id = any (%s) returning *", [ids], session)
+    """What a function would do that thinks of ids only."""
+    return stage.query(
+        "with mine as materialized (select id from {jobs} where id = any (%s) order by id"
+        " for update) delete from {jobs} where id in (select id from mine) returning *",
+        [ids],
+        session,
+    )
 
 
 CALLS: list[Many] = [
