@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,13 @@ COLUMNS = (
     " superseded_max_attempts, superseded_locked_by, superseded_locked_at, successor_job_id,"
     " successor_task, outcome, finished_at"
 )
+
+
+@pytest.fixture(autouse=True)
+def small_again(stage: Stage) -> Iterator[None]:
+    """Leave no table behind that is full of dead rows."""
+    yield
+    stage.query("truncate {conflicts}")
 
 
 def conflicts(stage: Stage) -> list[Any]:
