@@ -48,7 +48,7 @@ def test_a_row_that_a_caller_holds_is_missed_and_still_ours(queue: Queue, connec
     free, keyed = fetch(queue)
     caller = connect(autocommit=False)
     successor = queue.add(job_key="k", session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert complete(queue, free, keyed) == Ended(1, frozenset({free.id}), [], [])
     assert held(queue, keyed) == {keyed.id}
@@ -67,7 +67,7 @@ def test_a_superseding_that_is_rolled_back_leaves_the_job_to_be_completed(
     (job,) = fetch(queue)
     caller = connect(autocommit=False)
     queue.add(job_key="k", session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
     assert complete(queue, job).count == 0
     caller.rollback()
 
@@ -96,7 +96,7 @@ def test_the_record_of_a_superseding_is_finished_once(queue: Queue, connect: Con
 
     trimmer = connect(autocommit=False)
     queue.query("delete from {conflicts}", session=trimmer)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
     assert finish("completed") == 0
     trimmer.rollback()
 

@@ -126,7 +126,7 @@ def test_a_row_that_a_caller_holds_is_missed(queue: Queue, connect: Connect) -> 
     held, free = fetch(queue)
     caller = connect(autocommit=False)
     queue.query("select from {jobs} where id = %s for update", [held.id], session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert fail(queue, held, free) == Ended(1, frozenset({free.id}), [], [])
     caller.rollback()

@@ -84,7 +84,7 @@ def test_a_row_that_somebody_holds_is_passed_over_without_waiting(
     held, free = queue.add(run_at=ago(20)), queue.add(run_at=ago(10))
     caller = connect(autocommit=False)
     queue.query("select from {jobs} where id = %s for update", [held], session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert ids(fetch(queue)) == [free]
     caller.rollback()

@@ -177,7 +177,7 @@ def test_trimming_waits_for_nobody(stage: Stage) -> None:
     fill(stage, BOUND)
     holding = stage.session()
     stage.query("select from {conflicts} order by id limit 1 for update", session=holding)
-    caller = stage.session(options="-c lock_timeout=1ms")
+    caller = stage.session(options="-c lock_timeout=1s")
     for key, count in [("a", BOUND + 1), ("b", BOUND)]:
         stage.make_job(key, locked_at="now", locked_by="worker", attempts=1)
         stage.add_job(caller, job_key=key)

@@ -73,7 +73,7 @@ def test_a_queue_row_that_somebody_holds_is_passed_over(queue: Queue, connect: C
     other = queue.add(queue_name="b", run_at=ago(40))
     caller = connect(autocommit=False)
     queue.query("select from {queues} where queue_name = 'a' for update", session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert ids(fetch(queue)) == [other]
     caller.rollback()
@@ -119,7 +119,7 @@ def test_a_queue_row_that_somebody_holds_is_named_and_not_waited_for(
     jobs = fetch(queue)
     caller = connect(autocommit=False)
     queue.query("select from {queues} where queue_name = 'b' for update", session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert free(queue, *jobs) == {queue.queue("b")["id"]}
     assert queue.queue("a")["locked_by"] is None

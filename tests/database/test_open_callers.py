@@ -32,7 +32,7 @@ def give_back(stage: Stage, job: LockedJob) -> Ended:
 @pytest.fixture
 def impatient(stage: Stage) -> Stage:
     """The worker's statements wait for nobody, or fail at once."""
-    stage.observer.execute("set lock_timeout = '1ms'")
+    stage.observer.execute("set lock_timeout = '1s'")
     return stage
 
 
@@ -121,7 +121,7 @@ def test_a_rollback_to_a_savepoint_undoes_the_call_and_lets_go(stage: Stage, way
     way.request(stage, caller, "k", 2)
     caller.execute("rollback to savepoint here")
 
-    stage.query("set lock_timeout = '1ms'")
+    stage.query("set lock_timeout = '1s'")
     stage.query("select id from {jobs} where key = 'k' for update")
     caller.commit()
     assert stage.jobs() == before

@@ -89,7 +89,7 @@ def test_a_row_that_a_caller_holds_is_missed(queue: Queue, connect: Connect) -> 
     free, keyed = fetch(queue)
     caller = connect(autocommit=False)
     queue.add(job_key="k", session=caller)
-    queue.session.execute("set lock_timeout = '1ms'")
+    queue.session.execute("set lock_timeout = '1s'")
 
     assert give_back(queue, free, keyed) == Ended(1, frozenset({free.id}), [], [])
     caller.commit()

@@ -47,7 +47,12 @@ def all_done(queue: Queue, within: float = WITHIN) -> None:
     def done() -> None:
         assert [(row["id"], row["locked_by"], row["last_error"]) for row in queue.jobs()] == []
 
+    def unlocked() -> None:
+        assert queue.locks() == 0
+
     eventually(done, within)
+    # A queue whose row somebody had locked just then is freed with the next try.
+    eventually(unlocked, within)
 
 
 def fill_lanes(queue: Queue, lanes: int, each: int, **options: Any) -> None:
