@@ -106,6 +106,12 @@ class InstallSchema(RunSQL):
         found = self._look(schema_editor)
         if found.functions_version is None:
             return
+        self._refuse_with_jobs(schema_editor)
+        self._apply(schema_editor, f"schema/{self.folder}/down.sql")
+        if found.schema_created:
+            self._apply(schema_editor, "schema/drop_schema.sql")
+
+    def _refuse_with_jobs(self, schema_editor: BaseDatabaseSchemaEditor) -> None:
         with schema_editor.connection.cursor() as cursor:
             # Whoever adds a job now waits, and then finds the table gone: no job slips through.
             cursor.execute(self._text("schema/lock_jobs.sql"))
@@ -118,9 +124,6 @@ class InstallSchema(RunSQL):
                 f" nothing was changed. Let a worker run them or, to lose them, delete every row of"
                 f" {db_table('_private_jobs')}; then migrate again."
             )
-        self._apply(schema_editor, f"schema/{self.folder}/down.sql")
-        if found.schema_created:
-            self._apply(schema_editor, "schema/drop_schema.sql")
 
     def _holds_queue(self, app_label: str, schema_editor: BaseDatabaseSchemaEditor) -> bool:
         connection = schema_editor.connection
@@ -180,3 +183,44 @@ class InstallSchema(RunSQL):
 
     def _text(self, path: str, *, parameters: bool = False) -> str:
         return loader.render(loader.load(path), get_config().schema, parameters=parameters)
+
+
+class ExtendSchema(InstallSchema):
+    """Add to the queue's schema what stands in `sql/schema/<folder>`; what is there stays.
+
+    Backwards: refused with `SchemaConflict` while the schema holds jobs, as the migrations before
+    it will be: otherwise the way to zero would end halfway.
+    """
+
+    def describe(self) -> str:
+        return f"Extend Graphile Worker's schema by sql/schema/{self.folder}"
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        if not self._holds_queue(app_label, schema_editor):
+            return
+        if not schema_editor.collect_sql:
+            self._lock(schema_editor)
+        for path in loader.files(f"schema/{self.folder}"):
+            self._apply(schema_editor, path)
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        if not self._holds_queue(app_label, schema_editor):
+            return
+        if not schema_editor.collect_sql:
+            self._lock(schema_editor)
+            if self._look(schema_editor).functions_version is None:
+                return
+            self._refuse_with_jobs(schema_editor)
+        self._apply(schema_editor, f"schema/{self.folder}/down.sql")

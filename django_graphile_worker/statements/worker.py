@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from django_graphile_worker.jobs import LockedJob
@@ -203,21 +203,4 @@ def _ended(rows: Sequence[Row]) -> Ended:
 
 
 def _locked_jobs(rows: Sequence[Row]) -> list[LockedJob]:
-    return [
-        LockedJob(
-            id=row[0],
-            task_identifier=row[1],
-            payload=row[2],
-            key=row[3],
-            queue_id=row[4],
-            attempts=row[5],
-            max_attempts=row[6],
-            priority=row[7],
-            run_at=row[8].astimezone(UTC),
-            created_at=row[9].astimezone(UTC),
-            revision=row[10],
-            flags=tuple(row[11] or ()),
-            locked_at=row[12].astimezone(UTC),
-        )
-        for row in rows
-    ]
+    return list(map(LockedJob._make, rows))

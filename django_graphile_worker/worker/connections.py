@@ -9,9 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import re
-import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -40,16 +37,6 @@ PASSING = (
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-
-
-def new_worker_id() -> str:
-    """Return a new owner of locks: the fixed prefix, host, process and a random part.
-
-    New at every start, or a restarted worker could end the jobs of its dead namesake. At most 100
-    characters.
-    """
-    host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:60]
-    return f"django:{host}:{os.getpid()}:{secrets.token_hex(6)}"
 
 
 class Link:

@@ -15,9 +15,10 @@ from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.completer import Completer
-from django_graphile_worker.worker.connections import Link, new_worker_id
+from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.executor import Executor
 from django_graphile_worker.worker.fetcher import Fetcher, Load
+from django_graphile_worker.worker.identity import new_worker_id
 from django_graphile_worker.worker.listener import Listener
 from django_graphile_worker.worker.service import Service
 

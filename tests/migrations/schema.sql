@@ -915,6 +915,27 @@ CREATE TABLE graphile_worker.django_installation (
     CONSTRAINT django_installation_origin_check CHECK ((origin = ANY (ARRAY['installed'::text, 'adopted'::text])))
 );
 
+CREATE TABLE graphile_worker.django_job_errors (
+    id bigint NOT NULL,
+    job_id bigint NOT NULL,
+    task_identifier text NOT NULL,
+    attempt smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    error text NOT NULL,
+    worker_id text,
+    locked_at timestamp with time zone,
+    failed_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE graphile_worker.django_job_errors ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME graphile_worker.django_job_errors_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE graphile_worker.django_key_conflicts (
     id bigint NOT NULL,
     recorded_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -942,6 +963,28 @@ ALTER TABLE graphile_worker.django_key_conflicts ALTER COLUMN id ADD GENERATED A
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE graphile_worker.django_renewed_locks (
+    job_id bigint NOT NULL,
+    queue_id integer,
+    worker_id text NOT NULL,
+    taken_at timestamp with time zone NOT NULL,
+    locked_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE graphile_worker.django_workers (
+    worker_id text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    concurrency integer NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_beat_at timestamp with time zone DEFAULT now() NOT NULL,
+    heartbeat interval NOT NULL,
+    stale_after interval NOT NULL,
+    stopping_at timestamp with time zone,
+    dead_at timestamp with time zone,
+    CONSTRAINT django_workers_worker_id_check CHECK (((char_length(worker_id) >= 1) AND (char_length(worker_id) <= 100)))
 );
 
 ALTER TABLE graphile_worker._private_job_queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1000,8 +1043,17 @@ ALTER TABLE graphile_worker._private_tasks ALTER COLUMN id ADD GENERATED ALWAYS 
 ALTER TABLE ONLY graphile_worker.django_installation
     ADD CONSTRAINT django_installation_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY graphile_worker.django_job_errors
+    ADD CONSTRAINT django_job_errors_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY graphile_worker.django_key_conflicts
     ADD CONSTRAINT django_key_conflicts_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY graphile_worker.django_renewed_locks
+    ADD CONSTRAINT django_renewed_locks_pkey PRIMARY KEY (job_id);
+
+ALTER TABLE ONLY graphile_worker.django_workers
+    ADD CONSTRAINT django_workers_pkey PRIMARY KEY (worker_id);
 
 ALTER TABLE ONLY graphile_worker._private_job_queues
     ADD CONSTRAINT job_queues_pkey1 PRIMARY KEY (id);
@@ -1027,7 +1079,13 @@ ALTER TABLE ONLY graphile_worker._private_tasks
 ALTER TABLE ONLY graphile_worker._private_tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (id);
 
+CREATE INDEX django_job_errors_job ON graphile_worker.django_job_errors USING btree (job_id);
+
 CREATE INDEX django_jobs_locked ON graphile_worker._private_jobs USING btree (locked_at) WHERE (is_available = false);
+
+CREATE INDEX django_jobs_queue ON graphile_worker._private_jobs USING btree (job_queue_id, priority, run_at) WHERE ((is_available = true) AND (job_queue_id IS NOT NULL));
+
+CREATE INDEX django_jobs_task ON graphile_worker._private_jobs USING btree (task_id, priority, run_at) WHERE ((is_available = true) AND (job_queue_id IS NULL));
 
 CREATE INDEX django_key_conflicts_superseded ON graphile_worker.django_key_conflicts USING btree (superseded_job_id);
 

@@ -149,15 +149,19 @@ def test_a_failure_half_way_leaves_nothing(fresh: Fresh, settings: Settings) -> 
 
 def test_what_sqlmigrate_prints_does_the_same(fresh: Fresh) -> None:
     forwards, backwards = StringIO(), StringIO()
-    for printed, backward in ((forwards, False), (backwards, True)):
-        call_command(
-            "sqlmigrate",
-            "graphile_worker",
-            "0001",
-            database="fresh",
-            backwards=backward,
-            stdout=printed,
-        )
+    for printed, backward, names in (
+        (forwards, False, ["0001", "0002"]),
+        (backwards, True, ["0002", "0001"]),
+    ):
+        for name in names:
+            call_command(
+                "sqlmigrate",
+                "graphile_worker",
+                name,
+                database="fresh",
+                backwards=backward,
+                stdout=printed,
+            )
     assert fresh.schemas() == set()
     session = fresh.connect()
     session.execute(forwards.getvalue().encode())

@@ -30,6 +30,7 @@ FLOORS: list[set[str]] = [
         "models",
         "operations",
         "worker.service",
+        "worker.identity",
         "worker.errors",
         "worker.hygiene",
         "worker.shutdown",

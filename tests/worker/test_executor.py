@@ -44,6 +44,7 @@ def job(job_id: int, task: str = "task", payload: object = None) -> LockedJob:
         revision=0,
         flags=(),
         locked_at=NOW,
+        locked_by="worker",
     )
 
 
@@ -257,7 +258,7 @@ def test_a_payload_that_cannot_be_read_fails_its_job_only(
 ) -> None:
     bench = make_bench(task=lambda: None)
     odd = LockedJob(
-        **{name: getattr(job(1), name) for name in LockedJob.__slots__} | {"payload": payload}
+        **{name: getattr(job(1), name) for name in LockedJob._fields} | {"payload": payload}
     )
 
     assert bench.run(odd) is not None

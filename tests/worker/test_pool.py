@@ -13,7 +13,7 @@ import pytest
 
 from django_graphile_worker.exceptions import SchemaConflict
 from django_graphile_worker.jobs import LockedJob
-from django_graphile_worker.worker.connections import new_worker_id
+from django_graphile_worker.worker.identity import new_worker_id
 from tests.conftest import Connect
 from tests.database.test_get_jobs import fetch
 from tests.waiting import eventually

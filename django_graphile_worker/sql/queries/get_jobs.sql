@@ -132,7 +132,7 @@ select
   case
     when jsonb_typeof(taken.flags) = 'object' then array(select jsonb_object_keys(taken.flags))
   end,
-  taken.locked_at
+  taken.locked_at, taken.locked_by
 from taken
 join :SCHEMA._private_tasks as task on task.id = taken.task_id
 order by taken.priority, taken.run_at, taken.id

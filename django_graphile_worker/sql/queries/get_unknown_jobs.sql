@@ -20,7 +20,7 @@ select
   case
     when jsonb_typeof(job.flags) = 'object' then array(select jsonb_object_keys(job.flags))
   end,
-  job.locked_at
+  job.locked_at, job.locked_by
 from :SCHEMA._private_jobs as job
 join :SCHEMA._private_tasks as task on task.id = job.task_id
 where job.is_available = false
