@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -21,6 +22,18 @@ from django_graphile_worker.exceptions import InvalidSetting
 SETTING = "GRAPHILE_WORKER"
 
 DAY = 86_400
+HOUR = 3_600
+
+ForbiddenFlags = Callable[[], Sequence[str]]
+
+
+class Same(Enum):
+    """Stands for "the alias that the worker works on", which `None` cannot: that is "none"."""
+
+    SAME = "same"
+
+
+SAME: Final = Same.SAME
 
 
 def _aliases(value: object) -> tuple[str, ...]:
@@ -51,6 +64,47 @@ def _schema(value: object) -> str:
     return value
 
 
+def _listen_database(value: object) -> str | Same | None:
+    if value is None or value is SAME or (isinstance(value, str) and value):
+        return value
+    raise ValueError("a database alias, or None to poll only")
+
+
+def _forbidden_flags(value: object) -> tuple[str, ...] | str | ForbiddenFlags:
+    if callable(value) or _is_dotted_path(value):
+        return value  # type: ignore[return-value]
+    if isinstance(value, list | tuple) and all(
+        isinstance(flag, str) and flag and not re.search("[\0\ud800-\udfff]", flag)
+        for flag in value
+    ):
+        return tuple(value)
+    raise ValueError("a list of flags, or a function that returns one, or its dotted path")
+
+
+def _job_wrapper(value: object) -> str | Callable[..., Any] | None:
+    if value is None or callable(value) or _is_dotted_path(value):
+        return value  # type: ignore[return-value]
+    raise ValueError("the dotted path of a function that returns a context manager, or None")
+
+
+def _is_dotted_path(value: object) -> bool:
+    # Settings are read while apps are still loading: it is imported by who needs it.
+    return (
+        isinstance(value, str)
+        and "." in value
+        and all(part.isidentifier() for part in value.split("."))
+    )
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError(" or ".join(repr(choice) for choice in choices))
+        return value
+
+    return check
+
+
 def _integer(low: int, high: int) -> Callable[[object], int]:
     def check(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -58,6 +112,10 @@ def _integer(low: int, high: int) -> Callable[[object], int]:
         return value
 
     return check
+
+
+def _or_none(check: Callable[[object], object]) -> Callable[[object], object]:
+    return lambda value: None if value is None else check(value)
 
 
 def _seconds(low: float, high: float) -> Callable[[object], float]:
@@ -90,6 +148,27 @@ class Config:
     """`CONCURRENCY`: how many jobs one worker process runs at a time, 1..1000."""
     poll_interval: float = 2.0
     """`POLL_INTERVAL`: seconds between two looks for due jobs, 0.01 up to a day."""
+    processes: int = 1
+    """`PROCESSES`: how many worker processes one command runs, 1..256."""
+    prefetch: int | None = None
+    """`PREFETCH`: jobs taken ahead of free slots at most, 0..10,000; `None`: the worker's own."""
+    listen_database: str | Same | None = SAME
+    """`LISTEN_DATABASE`: the alias to LISTEN on, where that of the queue leads through a pooler.
+
+    By default the alias of the queue; `None`: do not listen, poll only. See `listen_alias`."""
+    heartbeat: float = 5.0
+    """`HEARTBEAT`: seconds between two signs of life of a worker, 0.1 up to 600."""
+    stale_after: float = 30.0
+    """`STALE_AFTER`: seconds without one after which it counts as dead: two beats up to an hour."""
+    forbidden_flags: tuple[str, ...] | str | ForbiddenFlags = ()
+    """`FORBIDDEN_FLAGS`: jobs with one of these flags are left alone.
+
+    A list; or a function (or the dotted path of one) that returns it, asked before each fetch."""
+    job_wrapper: str | Callable[..., Any] | None = None
+    """`JOB_WRAPPER`: the dotted path of `wrapper(context)`; what it returns is entered around each
+    job, as a context manager."""
+    log_format: str = "text"
+    """`LOG_FORMAT`: `text`, or `json` for one object per line."""
     shutdown_timeout: float = 30.0
     """`SHUTDOWN_TIMEOUT`: seconds that a stopping worker grants running jobs, 0 up to a day."""
     max_attempts: int = 25
@@ -104,12 +183,31 @@ class Config:
                 raise InvalidSetting(
                     f"{SETTING}: {name.upper()} must be {error}, not {value!r}."
                 ) from None
+        if self.stale_after < 2 * self.heartbeat:
+            # One beat that comes late must not kill.
+            raise InvalidSetting(
+                f"{SETTING}: STALE_AFTER must be at least twice HEARTBEAT "
+                f"({self.heartbeat:g} s), not {self.stale_after!r}."
+            )
+
+    @property
+    def listen_alias(self) -> str | None:
+        """The alias to LISTEN on for the queue in the first of `databases`; `None`: poll only."""
+        return self.databases[0] if self.listen_database is SAME else self.listen_database
 
 
 _CHECKS: dict[str, Callable[[object], object]] = {
     "databases": _aliases,
     "schema": _schema,
     "concurrency": _integer(1, 1000),
+    "processes": _integer(1, 256),
+    "prefetch": _or_none(_integer(0, 10_000)),
+    "listen_database": _listen_database,
+    "heartbeat": _seconds(0.1, 600),
+    "stale_after": _seconds(0.2, HOUR),
+    "forbidden_flags": _forbidden_flags,
+    "job_wrapper": _job_wrapper,
+    "log_format": _one_of("text", "json"),
     "poll_interval": _seconds(0.01, DAY),
     "shutdown_timeout": _seconds(0, DAY),
     "max_attempts": _integer(1, 32_767),

@@ -8,7 +8,7 @@ from django.conf import LazySettings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from django_graphile_worker.conf import Config, get_config
+from django_graphile_worker.conf import SAME, Config, get_config
 from django_graphile_worker.exceptions import InvalidSetting
 
 
@@ -26,6 +26,14 @@ def test_no_setting_at_all_gives_the_defaults(settings: LazySettings) -> None:
         poll_interval=2.0,
         shutdown_timeout=30.0,
         max_attempts=25,
+        processes=1,
+        prefetch=None,
+        listen_database=SAME,
+        heartbeat=5.0,
+        stale_after=30.0,
+        forbidden_flags=(),
+        job_wrapper=None,
+        log_format="text",
     )
 
 
@@ -63,6 +71,15 @@ def test_any_schema_name_of_postgresql_is_taken(name: str) -> None:
         *[({"POLL_INTERVAL": bad}, "POLL_INTERVAL") for bad in [float("inf"), 86_401, None]],
         *[({"SHUTDOWN_TIMEOUT": bad}, "SHUTDOWN_TIMEOUT") for bad in [-0.1, float("inf"), None]],
         *[({"MAX_ATTEMPTS": bad}, "MAX_ATTEMPTS") for bad in [0, 32_768, False]],
+        *[({"PROCESSES": bad}, "PROCESSES") for bad in [0, 257, True, None, "2"]],
+        *[({"PREFETCH": bad}, "PREFETCH") for bad in [-1, 10_001, True, 1.5, "many"]],
+        *[({"LISTEN_DATABASE": bad}, "LISTEN_DATABASE") for bad in ["", 1, False, ["default"]]],
+        *[({"HEARTBEAT": bad}, "HEARTBEAT") for bad in [0, 601, None, "5"]],
+        *[({"STALE_AFTER": bad}, "STALE_AFTER") for bad in [0, 3_601, None]],
+        *[({"FORBIDDEN_FLAGS": bad}, "FORBIDDEN_FLAGS") for bad in [None, "flag", [1], [""]]],
+        *[({"FORBIDDEN_FLAGS": bad}, "FORBIDDEN_FLAGS") for bad in [["a\0"], {"a"}, "a..b", "."]],
+        *[({"JOB_WRAPPER": bad}, "JOB_WRAPPER") for bad in ["", "wrapper", 1, ["a.b"]]],
+        *[({"LOG_FORMAT": bad}, "LOG_FORMAT") for bad in ["", "JSON", None, 1]],
     ],
 )
 def test_a_value_out_of_bounds_is_refused_by_name(given: dict[str, Any], named: str) -> None:
@@ -94,3 +111,27 @@ def test_a_value_put_over_the_settings_is_checked_as_well() -> None:
 def test_whole_seconds_become_floats() -> None:
     assert isinstance(config(POLL_INTERVAL=5).poll_interval, float)
     assert config(SHUTDOWN_TIMEOUT=0).shutdown_timeout == 0
+
+
+@pytest.mark.parametrize(
+    "given", [{"HEARTBEAT": 16}, {"STALE_AFTER": 9.9}, {"HEARTBEAT": 4, "STALE_AFTER": 7.9}]
+)
+def test_one_late_beat_must_not_kill(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting, match="STALE_AFTER must be at least twice HEARTBEAT"):
+        config(**given)
+    assert config(HEARTBEAT=4, STALE_AFTER=8).stale_after == 8
+
+
+def test_it_listens_where_the_queue_is_unless_another_alias_or_none_is_named() -> None:
+    assert config(DATABASES=["jobs", "default"]).listen_alias == "jobs"
+    assert config(LISTEN_DATABASE="direct").listen_alias == "direct"
+    assert config(LISTEN_DATABASE=None).listen_alias is None
+
+
+def test_forbidden_flags_are_a_list_or_a_function_or_its_path() -> None:
+    def flags() -> list[str]:
+        return []
+
+    assert config(FORBIDDEN_FLAGS=["a", "b"]).forbidden_flags == ("a", "b")
+    assert config(FORBIDDEN_FLAGS=flags).forbidden_flags is flags
+    assert config(FORBIDDEN_FLAGS="app.flags.now").forbidden_flags == "app.flags.now"
