@@ -5,6 +5,15 @@ Safe to import before the app registry is ready: no model is imported here.
 
 from __future__ import annotations
 
+from django_graphile_worker.asynchronous import (
+    acomplete_jobs,
+    aenqueue,
+    aenqueue_many,
+    aforce_unlock_workers,
+    apermanently_fail_jobs,
+    aremove_job,
+    areschedule_jobs,
+)
 from django_graphile_worker.client import (
     complete_jobs,
     enqueue,
@@ -32,6 +41,13 @@ __all__ = [
     "JobRequest",
     "StoredJob",
     "Task",
+    "acomplete_jobs",
+    "aenqueue",
+    "aenqueue_many",
+    "aforce_unlock_workers",
+    "apermanently_fail_jobs",
+    "aremove_job",
+    "areschedule_jobs",
     "complete_jobs",
     "enqueue",
     "enqueue_many",

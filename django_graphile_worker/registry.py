@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, overload
 
+from asgiref.sync import sync_to_async
 from django.utils.module_loading import autodiscover_modules
 
 from django_graphile_worker import validation
@@ -84,6 +85,10 @@ class Task(Generic[P, R]):
                     "use enqueue(task, payload)"
                 )
         return Task.send(self, payload)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedJob:
+        """Do what `enqueue` does, for async code; see `aenqueue`."""
+        return await sync_to_async(self.enqueue)(*args, **kwargs)
 
     def using(self, **options: Unpack[JobOptions]) -> Task[P, R]:
         """Return this task with other options for the jobs it enqueues; the rest stays.

@@ -36,7 +36,7 @@ FLOORS: list[set[str]] = [
         "worker.shutdown",
     },
     {"client", "worker.connections"},
-    {"worker.endings"},
+    {"worker.endings", "asynchronous"},
     {"worker.listener", "worker.fetcher", "worker.executor", "worker.completer"},
     {"worker.pool"},
     {"checks", "admin.base"},
