@@ -3,6 +3,8 @@
 -- One row for each start of a worker, under the name that its locks carry. `stale_after` is the
 -- worker's own, so that workers with different settings agree on who is dead. Once `dead_at` is
 -- set the name is void for ever; the row stays until nothing is locked by that name any more.
+-- `watching_since`: from when on it has been heard without a gap. Who was not heard, since the
+-- database was away perhaps, must not judge others by their silence.
 create table if not exists :SCHEMA.django_workers (
   worker_id text primary key check (char_length(worker_id) between 1 and 100),
   host text not null,
@@ -10,6 +12,7 @@ create table if not exists :SCHEMA.django_workers (
   concurrency int not null,
   started_at timestamptz not null default now(),
   last_beat_at timestamptz not null default now(),
+  watching_since timestamptz not null default now(),
   heartbeat interval not null,
   stale_after interval not null,
   stopping_at timestamptz,
