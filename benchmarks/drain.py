@@ -27,7 +27,7 @@ def case(place: Place, schema: str, jobs: int, batch: int) -> Case:
         left = jobs
         while left:
             with place.connection.transaction():
-                worker.prepare_fetch().run(cursor)
+                worker.set_up_worker(False).run(cursor)
                 taken = fetch.run(cursor)
             ended = worker.complete_jobs(schema=schema, worker_id=WORKER, jobs=taken).run(cursor)
             if not taken or ended.count != len(taken):

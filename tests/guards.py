@@ -30,6 +30,9 @@ TABLES = (
     "_private_tasks",
     "_private_known_crontabs",
     "django_key_conflicts",
+    "django_workers",
+    "django_renewed_locks",
+    "django_job_errors",
 )
 
 

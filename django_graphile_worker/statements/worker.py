@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
-from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.sql import loader
 from django_graphile_worker.statements.base import Row, Statement
 
 
 class QueueLock(NamedTuple):
-    """A named queue that a worker has locked, and when (database time, as of the job's fetch)."""
+    """A named queue locked for a job, and when (database time, as of the job's fetch)."""
 
     queue_id: int
+    job_id: int
     locked_at: datetime
 
 
@@ -45,32 +47,55 @@ def get_jobs(
     identifiers: Sequence[str],
     slots: int,
     room: int,
+    forbidden_flags: Sequence[str] = (),
+    by_lanes: bool = False,
     now: datetime | None = None,
 ) -> Statement[list[LockedJob]]:
     """Take up to `slots` due jobs that begin at once, and up to `room` jobs in all.
 
-    `now` stands for the database's clock, in tests.
+    `by_lanes` is the form for a table whose head is full of jobs that are not ours to take; the
+    same jobs come of both. `now` stands for the database's clock, in tests.
     """
     return Statement(
         "get_jobs",
-        loader.query("get_jobs", schema),
+        _get_jobs_text(schema, by_lanes),
         {
             "worker_id": worker_id,
             "identifiers": list(identifiers),
             "slots": slots,
             "room": room,
+            "forbidden_flags": list(forbidden_flags),
             "now": now,
         },
         _locked_jobs,
     )
 
 
-def prepare_fetch() -> Statement[None]:
-    """Let the rest of this transaction read along indexes and wait for 200 ms at most.
+@cache
+def _get_jobs_text(schema: str, by_lanes: bool) -> str:
+    line = loader.query("get_jobs_lanes" if by_lanes else "get_jobs_line", schema)
+    return f"{line}{loader.query('get_jobs', schema)}"
 
-    Goes before `get_jobs`, which may then raise `psycopg.errors.LockNotAvailable`.
+
+def set_up_worker(local: bool) -> Statement[None]:
+    """Let statements read along indexes and wait for 200 ms at most.
+
+    For the rest of the transaction (`local`) or of the session. What comes after may then raise
+    `psycopg.errors.LockNotAvailable`.
     """
-    return Statement("prepare_fetch", loader.query("prepare_fetch", ""), {}, lambda rows: None)
+    return Statement(
+        "set_up_worker", loader.query("set_up_worker", ""), {"local": local}, lambda rows: None
+    )
+
+
+def worker_is_alive(*, schema: str, worker_id: str) -> Statement[bool]:
+    """Tell whether the worker's row is there and not marked dead."""
+    return Statement(
+        "worker_is_alive",
+        loader.query("worker_is_alive", schema),
+        {"worker_id": worker_id},
+        lambda rows: bool(rows[0][0]),
+    )
 
 
 def get_unknown_jobs(
@@ -86,13 +111,17 @@ def get_unknown_jobs(
 
 
 def due_jobs_exist(
-    *, schema: str, identifiers: Sequence[str], now: datetime | None = None
+    *,
+    schema: str,
+    identifiers: Sequence[str],
+    forbidden_flags: Sequence[str] = (),
+    now: datetime | None = None,
 ) -> Statement[bool]:
     """Tell whether a due job is there to be taken, whoever may hold its row at this moment."""
     return Statement(
         "due_jobs_exist",
         loader.query("due_jobs_exist", schema),
-        {"identifiers": list(identifiers), "now": now},
+        {"identifiers": list(identifiers), "forbidden_flags": list(forbidden_flags), "now": now},
         lambda rows: bool(rows[0][0]),
     )
 
@@ -104,14 +133,18 @@ def complete_jobs(*, schema: str, worker_id: str, jobs: Sequence[LockedJob]) -> 
     )
 
 
-def fail_jobs(
-    *, schema: str, worker_id: str, jobs: Sequence[LockedJob], errors: Sequence[str]
-) -> Statement[Ended]:
-    """Note the errors of jobs that have failed, one for each, and let the jobs run again later."""
+def fail_jobs(*, schema: str, worker_id: str, outcomes: Sequence[Outcome]) -> Statement[Ended]:
+    """Note the errors of jobs that have failed, and let the jobs run again later."""
     return Statement(
         "fail_jobs",
         loader.query("fail_jobs", schema),
-        {**_ending(worker_id, jobs), "errors": list(errors)},
+        {
+            **_ending(worker_id, [outcome.job for outcome in outcomes]),
+            "errors": [outcome.error or "" for outcome in outcomes],
+            "delays": [outcome.retry_after for outcome in outcomes],
+            "permanent": [outcome.permanent for outcome in outcomes],
+            "payloads": [outcome.payload for outcome in outcomes],
+        },
         _ended,
     )
 
@@ -133,6 +166,7 @@ def free_queues(
         {
             "worker_id": worker_id,
             "ids": [lock.queue_id for lock in locks],
+            "job_ids": [lock.job_id for lock in locks],
             "locked_at": [lock.locked_at for lock in locks],
         },
         _ids,
@@ -169,6 +203,13 @@ def get_revision(*, schema: str) -> Statement[tuple[int | None, int | None]]:
 def set_role(*, role: str) -> Statement[None]:
     """Put on a role for as long as the connection lasts."""
     return Statement("set_role", loader.query("set_role", ""), {"role": role}, lambda rows: None)
+
+
+def get_backend() -> Statement[int]:
+    """Tell the process number of the backend that answers."""
+    return Statement(
+        "get_backend", loader.query("get_backend", ""), {}, lambda rows: int(rows[0][0])
+    )
 
 
 def listen() -> Statement[None]:

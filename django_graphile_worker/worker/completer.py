@@ -6,13 +6,16 @@ once, a busy worker's jobs by the hundred. What a batch misses is tried again la
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker.connections import PASSING, Link
 from django_graphile_worker.worker.endings import Ending, How, Writer
+from django_graphile_worker.worker.identity import Identity
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
 
 logger = logging.getLogger("graphile_worker")
@@ -30,6 +33,9 @@ class Completer(Service):
 
     `on_written(queue_freed)` is called after each batch. When stopped it writes what is left; a row
     that a caller's transaction holds is waited for, but no longer than `last_wait` seconds for all.
+
+    What came of a job that was taken under another name than `identity` has now is dropped: the
+    pool was declared dead meanwhile, and the job may be running elsewhere.
     """
 
     def __init__(
@@ -37,46 +43,60 @@ class Completer(Service):
         *,
         link: Link,
         schema: str,
-        worker_id: str,
+        identity: Identity,
         last_wait: float,
         on_written: Callable[[bool], None],
         on_end: OnEnd,
     ) -> None:
         super().__init__("completer", on_end=on_end)
         self._link = link
-        self._writer = Writer(link, schema, worker_id)
-        self._worker_id = worker_id
+        self._writer = Writer(link, schema)
+        self._identity = identity
         self._last_wait = last_wait
         self._on_written = on_written
-        # By job id. Fresh: not tried yet. Missed: tried, the row or the queue was locked.
-        self._fresh: dict[int, Ending] = {}
+        # Fresh: not tried yet. Writing: on its way. Missed, by job id: the row or the queue was
+        # locked, or the connection broke.
+        self._fresh: deque[Ending] = deque()
+        self._writing: list[Ending] = []
         self._missed: dict[int, Ending] = {}
+        self._asleep = False
+        self.counts = dict.fromkeys(How, 0)
         self.written = Moment()
 
     def add(self, outcome: Outcome) -> None:
         """Take over a job that was run."""
         how = How.COMPLETED if outcome.error is None else How.FAILED
-        self._add(outcome.job, how, outcome.error or "")
+        self._fresh.append(Ending(outcome, how))
+        if self._asleep:
+            self.wake()
 
     def give_back(self, jobs: Iterable[LockedJob]) -> None:
         """Take over jobs that were not begun."""
-        for job in jobs:
-            self._add(job, How.RETURNED)
+        self._fresh.extend(Ending(Outcome(job), How.RETURNED) for job in jobs)
+        self.wake()
 
     @property
     def settled(self) -> bool:
-        """Whether each job was tried at least once."""
-        return not self._fresh
+        """Whether each job was tried at least once, and no named queue is held still."""
+        return not (
+            self._fresh
+            or self._writing
+            or any(ending.queue_held for ending in list(self._missed.values()))
+        )
 
     @property
     def backlog(self) -> int:
         """How many jobs the database does not know about yet."""
-        return len(self._fresh) + len(self._missed)
+        return len(self._fresh) + len(self._writing) + len(self._missed)
 
     def job_ids(self) -> list[int]:
         """Return the ids of the jobs that the database does not know about yet."""
-        # In this order: from fresh a job moves to missed, and is in both meanwhile.
-        return [*self._fresh, *self._missed]
+        # In this order: a job goes from fresh to writing to missed, and is in both meanwhile.
+        return [
+            *(ending.job.id for ending in self._fresh.copy()),
+            *(ending.job.id for ending in list(self._writing)),
+            *list(self._missed),
+        ]
 
     def hurry(self) -> None:
         """Wait for nobody's row any more."""
@@ -85,13 +105,13 @@ class Completer(Service):
 
     def report_unwritten(self) -> None:
         """Log the jobs that the database was not told about."""
-        for ending in [*self._fresh.values(), *self._missed.values()]:
+        for ending in [*self._fresh, *self._missed.values()]:
             logger.error(
                 "Job %s (%s) was %s, but that could not be written; it stays locked by %s.",
                 ending.job.id,
                 ending.job.task_identifier,
                 ending.how.value,
-                self._worker_id,
+                ending.job.locked_by,
             )
 
     def work(self, number: int) -> None:
@@ -110,25 +130,34 @@ class Completer(Service):
                     left = stopped_at + self._last_wait - time.monotonic()
                     if not self.backlog:
                         return
-                    if left <= 0 and (broken or self.settled):
+                    if left <= 0 and (broken or not self._fresh):
                         return
                     pause = min(pause or 0, max(left, 0), LAST_PAUSE)
-                if pause != 0:
+                if broken:
                     self.wait(pause)
+                elif pause != 0:
+                    self._sleep(pause)
         finally:
             self._link.close()
 
-    def _add(self, job: LockedJob, how: How, error: str = "") -> None:
-        self._fresh[job.id] = Ending(job, how, error, True, job.queue_id is not None)
-        self.wake()
+    def _sleep(self, seconds: float | None) -> None:
+        self._asleep = True
+        # Look once more: a job may have come before anybody could see that we are asleep.
+        if not self._fresh:
+            self.wait(seconds)
+        self._asleep = False
 
     def _write_due(self) -> float | None:
         """Write one batch. Return how long to wait before the next, `None` until woken."""
         now = time.monotonic()
-        batch = list(self._fresh.values())[:BATCH]
-        batch += [ending for ending in self._missed.values() if ending.due <= now or self.stopping][
-            :BATCH
-        ]
+        batch = self._writing
+        # A copy first: until it is written a job must be known to be here.
+        batch.extend(self._fresh.copy() if len(self._fresh) <= BATCH else self._first(BATCH))
+        for _ in batch:
+            self._fresh.popleft()
+        if self._missed:
+            due = [e for e in self._missed.values() if e.due <= now or self.stopping]
+            batch.extend(due[:BATCH])
         if batch:
             self._write(batch)
         if self._fresh:
@@ -137,25 +166,49 @@ class Completer(Service):
             return None
         return max(0, min(ending.due for ending in self._missed.values()) - time.monotonic())
 
+    def _first(self, count: int) -> list[Ending]:
+        return [self._fresh[place] for place in range(count)]
+
     def _write(self, batch: list[Ending]) -> None:
+        freed = False
         try:
-            freed = self._writer.write(batch)
+            worker_id = self._identity.worker_id
+            ours = [ending for ending in batch if ending.job.locked_by == worker_id]
+            if len(ours) < len(batch):
+                self._drop(ending for ending in batch if ending.job.locked_by != worker_id)
+            if ours and worker_id is not None:
+                freed = self._writer.write(worker_id, ours)
         except PASSING:
-            for ending in batch:
+            for ending in ours:
                 ending.in_doubt = True
+                self._keep(ending)
+            self._writing = []
             raise
-        for ending in batch:
-            self._settle(ending)
+        for ending in ours:
+            if ending.held:
+                self._keep(ending)
+            else:
+                self.counts[ending.how] += 1
+                if self._missed:
+                    self._missed.pop(ending.job.id, None)
+        self._writing = []
         self.written.occur(batch)
         self._on_written(freed)
 
-    def _settle(self, ending: Ending) -> None:
-        job_id = ending.job.id
-        if ending.job_held or ending.queue_held:
-            ending.due = time.monotonic() + ending.pause
-            ending.pause = min(LONGEST_PAUSE, ending.pause * 2)
-            self._missed[job_id] = ending
-        elif self._missed.get(job_id) is ending:
-            del self._missed[job_id]
-        if self._fresh.get(job_id) is ending:
-            del self._fresh[job_id]
+    def _keep(self, ending: Ending) -> None:
+        ending.due = time.monotonic() + ending.pause
+        ending.pause = min(LONGEST_PAUSE, ending.pause * 2)
+        self._missed[ending.job.id] = ending
+
+    def _drop(self, endings: Iterable[Ending]) -> None:
+        for ending in endings:
+            ending.job_held = ending.queue_held = False
+            with contextlib.suppress(KeyError):
+                del self._missed[ending.job.id]
+            logger.warning(
+                "Job %s (%s) was taken by %s, which was declared dead; that it was %s is dropped.",
+                ending.job.id,
+                ending.job.task_identifier,
+                ending.job.locked_by,
+                ending.how.value,
+            )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ logger = logging.getLogger("graphile_worker")
 T = TypeVar("T")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+# Gives the statement that makes settings, for one transaction only (`True`) or for the session.
+Settings = Callable[[bool], Statement[None]]
 
 # What may pass by itself: a lost or refused connection, a deadlock, a serialization failure, a
 # timeout, a server that is read-only for now. Anything else is a fault, and ends the part.
@@ -47,11 +50,15 @@ class Link:
         self.part = part
         self._connection: Connection | None = None
         self._pause = FIRST_PAUSE
+        # Whether nobody stands between us and our backend, and what was set in it for good.
+        self.direct = False
+        self._prepared: Settings | None = None
 
     def connection(self) -> Connection:
         """Return the open connection, after opening it where there is none."""
         if self._connection is None:
-            self._connection = connect(self.alias, self.part)
+            self._connection, self.direct = connect(self.alias, self.part)
+            self._prepared = None
         return self._connection
 
     def run(self, statement: Statement[T]) -> T:
@@ -61,12 +68,19 @@ class Link:
         self._pause = FIRST_PAUSE
         return result
 
-    def run_after(self, first: Statement[Any], statement: Statement[T]) -> T:
-        """Run two statements in one transaction and, where libpq can do that, one round trip.
+    def run_prepared(self, settings: Settings, statement: Statement[T]) -> T:
+        """Run a statement under `settings`. May raise one of `PASSING`.
 
-        Returns the second one's result. May raise one of `PASSING`.
+        On a connection of its own they are set once, and the statement is one round trip. Through
+        a pooler both go in one transaction and, where libpq can do that, in one round trip too.
         """
         connection = self.connection()
+        if self.direct:
+            if self._prepared is not settings:
+                self.run(settings(False))
+                self._prepared = settings
+            return self.run(statement)
+        first = settings(True)
         pipeline = connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
         with connection.cursor() as cursor:
             with pipeline, connection.transaction():
@@ -107,8 +121,12 @@ class Link:
             connection.close()
 
 
-def connect(alias: str, part: str) -> Connection:
-    """Open a connection to Django's database `alias`.
+def connect(alias: str, part: str) -> tuple[Connection, bool]:
+    """Open a connection to Django's database `alias`; also tell whether it is a direct one.
+
+    Behind a pooler the next statement may meet another backend: nothing is prepared there and no
+    setting outlives its transaction. On a direct connection statements are prepared, unless
+    `OPTIONS["prepare_threshold"]` says otherwise: planning a fetch takes longer than running it.
 
     Raises `UnsupportedDatabase` where that is not PostgreSQL through psycopg 3.
     """
@@ -122,6 +140,9 @@ def connect(alias: str, part: str) -> Connection:
     parameters.setdefault("connect_timeout", 10)
     connection = psycopg.connect(**parameters, autocommit=True)
     try:
+        direct = _is_direct(connection)
+        if direct and "prepare_threshold" not in wrapper.settings_dict["OPTIONS"]:
+            connection.prepare_threshold = 0
         # Django puts the role on as it opens a connection; it is no parameter of libpq.
         if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
             with connection.cursor() as cursor:
@@ -129,7 +150,16 @@ def connect(alias: str, part: str) -> Connection:
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, direct
+
+
+def _is_direct(connection: Connection) -> bool:
+    """Whether our backend is the one that we were told of at the start.
+
+    A pooler invents the number that it gives its clients for cancelling.
+    """
+    with connection.cursor() as cursor:
+        return statements.get_backend().run(cursor) == connection.info.backend_pid
 
 
 def check(alias: str) -> None:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.statements import worker as statements
-from django_graphile_worker.worker.connections import PASSING, Link
+from django_graphile_worker.worker.bell import Bell
+from django_graphile_worker.worker.connections import PASSING, Connection, Link
+from django_graphile_worker.worker.identity import Identity
+from django_graphile_worker.worker.pace import Pace
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
 
-# Seconds of work that may be taken ahead of the free slots, at the pace measured over at least
-# PACE_WINDOW seconds. Quick jobs are then fetched in batches, while jobs that take longer than this
-# are left to whoever has a free slot.
-AHEAD = 0.1
-PACE_WINDOW = 0.05
+logger = logging.getLogger("graphile_worker")
+
+# A fetch that takes longer than this, in seconds, and so much more for each job that it brings,
+# walks through jobs that are not ours to take (each takes 0.02 ms where it does not): the next ones
+# go lane by lane, for this long. Then the plain form is tried again.
+TOO_LONG = 0.02
+TOO_LONG_EACH = 0.0001
+LANES_FOR = 30.0
 
 # How long a drained queue is looked at again where due jobs exist that another transaction has
 # locked at this moment, and the pause between two looks, in seconds.
 INSIST = 1.0
 INSIST_PAUSE = 0.05
 
-# How soon to look again where too much is unwritten, in seconds: nobody tells when that has passed.
+# How soon to look again where too much is unwritten, or jobs wait for a slot, in seconds: nobody
+# tells when that has changed.
 UNWRITTEN_PAUSE = 0.1
+WAITING_PAUSE = 1.0
+
+# After an answer was lost, the server may take a while to end what it was asked, in seconds.
+RECOVER_FOR = 10.0
+RECOVER_PAUSE = 0.5
 
 
 class Load(NamedTuple):
@@ -37,8 +50,10 @@ class Fetcher(Service):
     """Fetches on a connection of its own: when woken, and every `poll_interval` seconds.
 
     `load()` tells how busy the `concurrency` slots are, `feed(jobs)` hands them jobs, `may_fetch()`
-    says no while too many ended jobs wait to be written down, `known_ids()` are the jobs that this
-    pool has, ended ones included. At most `prefetch` jobs are taken ahead of free slots.
+    says how many more jobs may be taken (0 while too many ended jobs wait to be written down),
+    `known_ids()` are the jobs that this pool has, ended ones included; `tidy()` is called before
+    each look. At most `prefetch` jobs are taken ahead of free slots, and none with one of
+    `forbidden_flags()`. `on_dead()` is called where this worker was found to be declared dead.
 
     With `once`, `on_drained()` is called and the thread ends when nothing is left to do;
     `settled()` then tells whether all ended jobs have been written down.
@@ -49,41 +64,60 @@ class Fetcher(Service):
         *,
         link: Link,
         schema: str,
-        worker_id: str,
+        identity: Identity,
         identifiers: Sequence[str],
+        forbidden_flags: Callable[[], Sequence[str]],
         concurrency: int,
         prefetch: int,
         poll_interval: float,
         once: bool,
         load: Callable[[], Load],
         feed: Callable[[list[LockedJob]], None],
-        may_fetch: Callable[[], bool],
+        tidy: Callable[[], None],
+        may_fetch: Callable[[], int],
         settled: Callable[[], bool],
         known_ids: Callable[[], Iterable[int]],
+        on_deaf: Callable[[], None],
+        on_dead: Callable[[], None],
         on_drained: Callable[[], None],
         on_end: OnEnd,
     ) -> None:
         super().__init__("fetcher", on_end=on_end)
         self._link = link
         self._schema = schema
-        self._worker_id = worker_id
+        self._identity = identity
         self._identifiers = identifiers
+        self._forbidden_flags = forbidden_flags
         self._concurrency = concurrency
-        self._prefetch = prefetch
+        self._pace = Pace(concurrency, prefetch)
         self._poll_interval = poll_interval
         self._once = once
         self._load = load
         self._feed = feed
+        self._tidy = tidy
         self._may_fetch = may_fetch
         self._settled = settled
         self._known_ids = known_ids
+        self._on_deaf = on_deaf
+        self._on_dead = on_dead
         self._on_drained = on_drained
-        self._answer_lost = False
-        self._ahead = 0
-        self._measured_at = time.monotonic()
-        self._finished = 0
+        self._recover_until = 0.0
+        self._recover_at = 0.0
+        self._lanes_until = 0.0
         self._insisting_until: float | None = None
+        self._bell = Bell()
         self.fetched = Moment()
+
+    def listen_with(self, connection: Connection) -> None:
+        """Hear announcements through a connection; `on_deaf()` gives it back when it breaks."""
+        self._bell.lend_ear(connection)
+
+    def wake(self) -> None:
+        self._bell.ring()
+
+    def wait(self, seconds: float | None) -> None:
+        if self._bell.wait(seconds) is not None:
+            self._on_deaf()
 
     def work(self, number: int) -> None:
         try:
@@ -92,40 +126,42 @@ class Fetcher(Service):
                     pause = self._look()
                 except PASSING as error:
                     # Perhaps the server took jobs for us and only its answer was lost.
-                    self._answer_lost = True
+                    self._recover_until = time.monotonic() + RECOVER_FOR
                     pause = self._link.pause(error)
                 if pause is None:
                     return
                 if pause:
                     self.wait(pause)
-            if self._answer_lost:
+            if self._recover_until:
                 self._recover()
         except PASSING as error:
             self._link.pause(error)  # logged; the worker stops without those jobs
         finally:
+            self._bell.close()
             self._link.close()
 
     def _look(self) -> float | None:
         """Fetch once, if there is room. Return how long to wait, or `None` when drained."""
-        if self._answer_lost:
-            self._recover()
-        # In this order: an ended job is in the completer's hands before it leaves its slot.
-        quiet = self._load().held == 0 and self._settled()
-        slots, room = self._wanted()
-        if not room:
+        worker_id = self._identity.worker_id
+        if worker_id is None:  # we are woken when there is a name again
             return self._poll_interval
-        if not self._may_fetch():
+        if self._recover_until and time.monotonic() >= self._recover_at:
+            self._recover()
+        self._tidy()
+        # In this order: an ended job is in the completer's hands before it leaves its slot.
+        load = self._load()
+        quiet = load.held == 0 and self._settled()
+        allowed = self._may_fetch()
+        slots, room = self._pace.wanted(load.held, load.finished)
+        if not room:
+            return min(self._poll_interval, WAITING_PAUSE)
+        if not allowed:
             return min(self._poll_interval, UNWRITTEN_PAUSE)
-        jobs = self._link.run_after(
-            statements.prepare_fetch(),
-            statements.get_jobs(
-                schema=self._schema,
-                worker_id=self._worker_id,
-                identifiers=self._identifiers,
-                slots=slots,
-                room=room,
-            ),
-        )
+        slots, room = min(slots, allowed), min(room, allowed)
+        flags = self._flags()
+        if flags is None:
+            return self._poll_interval
+        jobs = self._fetch(worker_id, slots, room, flags)
         if jobs:
             self._feed(jobs)
             self._insisting_until = None
@@ -133,32 +169,56 @@ class Fetcher(Service):
         # The jobs of one queue may have hidden those of the next from this look.
         if len(jobs) >= slots > 0 or any(job.queue_id is not None for job in jobs):
             return 0
-        if self._once and quiet and not jobs:
-            return self._drained()
+        if jobs:
+            return self._poll_interval
+        if not self._link.run(
+            statements.worker_is_alive(schema=self._schema, worker_id=worker_id)
+        ):
+            self._on_dead()
+        elif self._once and quiet:
+            return self._drained(flags)
         return self._poll_interval
 
-    def _wanted(self) -> tuple[int, int]:
-        """Return how many jobs could begin at once, and how many may be taken in all."""
-        held, finished = self._load()
-        now = time.monotonic()
-        if (elapsed := now - self._measured_at) >= PACE_WINDOW:
-            pace = (finished - self._finished) / elapsed
-            self._ahead = min(self._prefetch, int(pace * AHEAD))
-            self._measured_at, self._finished = now, finished
-        slots = max(0, self._concurrency - held)
-        room = max(0, self._concurrency + self._ahead - held)
-        # With every slot busy there is no hurry: wait for half a batch.
-        if not slots and room * 2 < self._ahead:
-            return 0, 0
-        return slots, room
+    def _fetch(
+        self, worker_id: str, slots: int, room: int, flags: Sequence[str]
+    ) -> list[LockedJob]:
+        self._link.connection()  # not to be counted below
+        began = time.monotonic()
+        jobs = self._link.run_prepared(
+            statements.set_up_worker,
+            statements.get_jobs(
+                schema=self._schema,
+                worker_id=worker_id,
+                identifiers=self._identifiers,
+                slots=slots,
+                room=room,
+                forbidden_flags=flags,
+                by_lanes=began < self._lanes_until,
+            ),
+        )
+        ended = time.monotonic()
+        if ended - began > TOO_LONG + TOO_LONG_EACH * len(jobs) and began >= self._lanes_until:
+            self._lanes_until = ended + LANES_FOR
+        return jobs
 
-    def _drained(self) -> float | None:
+    def _flags(self) -> Sequence[str] | None:
+        try:
+            return self._forbidden_flags()
+        except Exception:
+            # Somebody else's code; without its answer any job might be a forbidden one.
+            logger.exception("The forbidden flags are not known; nothing is fetched.")
+            return None
+
+    def _drained(self, flags: Sequence[str]) -> float | None:
         """Tell the pool, unless there are due jobs that only happened to be locked by others."""
         now = time.monotonic()
         if self._insisting_until is None:
             self._insisting_until = now + INSIST
-        if now < self._insisting_until and self._link.run(
-            statements.due_jobs_exist(schema=self._schema, identifiers=self._identifiers)
+        if now < self._insisting_until and self._link.run_prepared(
+            statements.set_up_worker,
+            statements.due_jobs_exist(
+                schema=self._schema, identifiers=self._identifiers, forbidden_flags=flags
+            ),
         ):
             return INSIST_PAUSE
         self._on_drained()
@@ -166,11 +226,17 @@ class Fetcher(Service):
 
     def _recover(self) -> None:
         """Take over the jobs of a fetch whose answer never came."""
+        worker_id = self._identity.worker_id
+        if worker_id is None:  # whoever declared us dead has freed them
+            return
         jobs = self._link.run(
             statements.get_unknown_jobs(
-                schema=self._schema, worker_id=self._worker_id, known_ids=list(self._known_ids())
+                schema=self._schema, worker_id=worker_id, known_ids=list(self._known_ids())
             )
         )
-        self._answer_lost = False
+        now = time.monotonic()
+        self._recover_at = now + RECOVER_PAUSE
+        if now > self._recover_until:
+            self._recover_until = 0.0
         if jobs:
             self._feed(jobs)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import psycopg
 
+from django_graphile_worker import signals
+from django_graphile_worker.conf import SAME, Same
 from django_graphile_worker.exceptions import SchemaConflict
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.registry import Registry
@@ -18,14 +20,20 @@ from django_graphile_worker.worker.completer import Completer
 from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.executor import Executor
 from django_graphile_worker.worker.fetcher import Fetcher, Load
-from django_graphile_worker.worker.identity import new_worker_id
+from django_graphile_worker.worker.identity import Identity
 from django_graphile_worker.worker.listener import Listener
+from django_graphile_worker.worker.rescuer import Rescuer
 from django_graphile_worker.worker.service import Service
+from django_graphile_worker.worker.watch import Watch
 
 logger = logging.getLogger("graphile_worker")
 
 # Jobs taken ahead of free slots, at most; the fetcher takes fewer where jobs are slow.
-PREFETCH = 100
+PREFETCH = 500
+
+# A job that was taken ahead and has waited this long for a slot, in seconds, is given back with all
+# behind it: another process may be idle.
+LONGEST_WAIT = 2.0
 
 # While so many ended jobs wait to be written down, no others are taken.
 MOST_UNWRITTEN = 2_000
@@ -37,24 +45,21 @@ LAST_WAIT = 5.0
 # that is on its way when the pool ends, in seconds.
 GRACE = 3.0
 
-STOP = "stop"
-DRAINED = "drained"
-
-
-class Ended(NamedTuple):
-    """A thread of a part has died of `error`; or, with `None`, all of them have ended."""
-
-    part: Service
-    error: BaseException | None
-
 
 class WorkerPool:
     """One worker: `run()` works until it is drained (`once`), stopped, or a part of it has died.
 
     `database` is the Django alias of the database, `schema` the queue's schema, unquoted.
-    `concurrency` jobs run at a time; due jobs are looked for every `poll_interval` seconds and
-    whenever new ones are announced. Jobs that run when `stop()` is called get `shutdown_timeout`
-    seconds to end. With `once` it ends when nothing is left to do, and does not listen.
+    `concurrency` jobs run at a time, of the tasks in `registry` that `identifiers` names (all);
+    jobs with one of `forbidden_flags`, a list or a function that is asked before each fetch, are
+    left alone. Due jobs are looked for every `poll_interval` seconds and whenever new ones are
+    announced on the alias `listen_database` (`None`: nobody listens). At most `prefetch` jobs are
+    taken ahead of free slots. Jobs that run when `stop()` is called get `shutdown_timeout` seconds.
+
+    With `once` it ends when nothing is left to do, and does not listen; with `max_jobs` after so
+    many jobs. Every `heartbeat` seconds it gives a sign of life; without one for `stale_after`
+    others take it for dead. `wrapper(context)` is a context manager around each job.
+    `on_name(worker_id)` is told each name under which the pool locks jobs.
     """
 
     def __init__(
@@ -67,67 +72,107 @@ class WorkerPool:
         poll_interval: float,
         shutdown_timeout: float,
         once: bool = False,
-        prefetch: int = PREFETCH,
+        identifiers: Sequence[str] | None = None,
+        forbidden_flags: Sequence[str] | Callable[[], Sequence[str]] = (),
+        max_jobs: int | None = None,
+        prefetch: int | None = None,
+        listen_database: str | Same | None = SAME,
+        heartbeat: float = 5.0,
+        stale_after: float = 30.0,
+        wrapper: Callable[[Any], AbstractContextManager[Any]] | None = None,
+        on_name: Callable[[str], None] | None = None,
         last_wait: float = LAST_WAIT,
     ) -> None:
-        self.worker_id = new_worker_id()
         self._database = database
         self._schema = schema
         self._shutdown_timeout = shutdown_timeout
-        # A SimpleQueue may be put to from a signal handler, whatever the main thread is doing; an
-        # Event or a Queue may not: the thread could hold its lock just then.
-        self._messages: SimpleQueue[object] = SimpleQueue()
-        self._stops = 0
-        self._drained = False
         self._last_wait = last_wait
-        self._crashed = False
+        self._once = once
+        self._max_jobs = max_jobs
+        self._on_name = on_name
         self._failed = False
-        self._ended: set[Service] = set()
+        self._watch = Watch()
+        self._identity = Identity()
+        on_end = self._watch.on_end
 
+        self.rescuer = Rescuer(
+            link=Link(database, "rescuer"),
+            schema=schema,
+            identity=self._identity,
+            concurrency=concurrency,
+            heartbeat=heartbeat,
+            stale_after=stale_after,
+            on_registered=self._on_registered,
+            on_lost=self._on_lost,
+            on_freed=self._wake_fetcher,
+            on_end=on_end,
+        )
         self.completer = Completer(
             link=Link(database, "completer"),
             schema=schema,
-            worker_id=self.worker_id,
+            identity=self._identity,
             last_wait=last_wait,
             on_written=self._on_written,
-            on_end=self._on_end,
+            on_end=on_end,
         )
         self.executor = Executor(
             concurrency=concurrency,
             find_task=registry.get,
             on_outcome=self.completer.add,
             on_room=self._wake_fetcher,
-            on_end=self._on_end,
+            on_end=on_end,
+            wrapper=wrapper,
+            database=database,
         )
         self.fetcher = Fetcher(
             link=Link(database, "fetcher"),
             schema=schema,
-            worker_id=self.worker_id,
-            identifiers=registry.identifiers(),
+            identity=self._identity,
+            identifiers=registry.identifiers() if identifiers is None else identifiers,
+            forbidden_flags=forbidden_flags if callable(forbidden_flags) else lambda: forbidden_flags,
             concurrency=concurrency,
-            prefetch=prefetch,
+            prefetch=PREFETCH if prefetch is None else prefetch,
             poll_interval=poll_interval,
             once=once,
             load=lambda: Load(self.executor.held, self.executor.finished),
-            feed=self.executor.feed,
-            may_fetch=lambda: self.completer.backlog < MOST_UNWRITTEN,
+            feed=self._feed,
+            tidy=self._tidy,
+            may_fetch=self._may_fetch,
             settled=lambda: self.completer.settled,
             # In this order: a job is in the completer's hands before it leaves the executor's.
             known_ids=lambda: [*self.executor.held_ids(), *self.completer.job_ids()],
-            on_drained=lambda: self._messages.put(DRAINED),
-            on_end=self._on_end,
+            on_deaf=lambda: self.listener.lost(),
+            on_dead=lambda: self.rescuer.report_dead(),
+            on_drained=self._watch.tell_done,
+            on_end=on_end,
         )
         self.listener = Listener(
-            link=Link(database, "listener"), on_new_jobs=self.fetcher.wake, on_end=self._on_end
+            link=Link(
+                database if listen_database is SAME else (listen_database or database), "listener"
+            ),
+            on_listening=self.fetcher.listen_with,
+            on_end=on_end,
         )
-        self._once = once
-        self._takers: list[Service] = [self.fetcher] if once else [self.fetcher, self.listener]
-        self.parts: list[Service] = [self.completer, self.executor, *self._takers]
+        # Who takes jobs in, in the order of stopping: the ear is the fetcher's until that ends.
+        self._takers: list[Service] = [self.fetcher]
+        if not once and listen_database is not None:
+            self._takers.append(self.listener)
+        self.parts: list[Service] = [self.rescuer, self.completer, self.executor, *self._takers]
+
+    @property
+    def worker_id(self) -> str | None:
+        """The name under which the pool locks jobs now; `None` while it has none."""
+        return self._identity.worker_id
 
     @property
     def stuck(self) -> bool:
         """Whether threads are left that did not end."""
-        return not self._ended.issuperset(self.parts)
+        return not self._watch.ended.issuperset(self.parts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many jobs were completed, failed and returned, as the database knows it."""
+        return {how.value: count for how, count in self.completer.counts.items()}
 
     def check(self) -> tuple[int | None, int | None]:
         """Return the schema's revision and the version of our functions in it.
@@ -151,26 +196,28 @@ class WorkerPool:
 
         Returns at once; may be called from any thread, and from a signal handler.
         """
-        self._messages.put(STOP)
+        self._watch.stop()
 
     def run(self) -> int:
         """Work to the end and return the exit code.
 
         It is 0 where the pool was drained, or stopped and every job that ran could end; else 1.
         """
-        for part in self.parts:
-            part.start()
+        watch = self._watch
         try:
-            while not self._stops and not self._drained and not self._crashed:
-                self._receive(None)
+            for part in self.parts:
+                part.start()
+            signals.send(signals.worker_started, pool=self)
+            watch.wait_for_a_reason()
             self._stop_gently()
         except BaseException:
             # Ctrl-C in a program that has set no handlers: as if it had come twice.
-            self._stops = 2
+            watch.stops = 2
             raise
         finally:
             self._finish()
-        return 1 if self._failed or self._crashed or self._stops > 1 else 0
+            signals.send(signals.worker_stopped, pool=self)
+        return 1 if self._failed or watch.crashed or watch.stops > 1 else 0
 
     def _stop_gently(self) -> None:
         deadline = time.monotonic() + self._shutdown_timeout
@@ -178,30 +225,34 @@ class WorkerPool:
         for part in (*self._takers, self.executor):
             part.stop()
         # A fetch may be on its way: what it brings is given back with the rest.
-        self._wait_for(self._takers, deadline)
+        self._watch.wait_for(self._takers, deadline)
         self.completer.give_back(self.executor.take_back())
-        self._wait_for([self.executor], deadline)
+        self._watch.wait_for([self.executor], deadline)
 
     def _finish(self) -> None:
+        watch = self._watch
         for part in (*self._takers, self.executor):
             part.stop()
         # Also where nobody had the patience: what a fetch brings once the completer has ended would
         # stay locked by a worker that is gone.
-        self._wait_for([self.fetcher], time.monotonic() + GRACE, whatever=True)
+        watch.wait_for([self.fetcher], time.monotonic() + GRACE, whatever=True)
         self.completer.give_back(self.executor.take_back())
-        why = "at once" if self._stops > 1 else f"within {self._shutdown_timeout:g} s"
+        why = "at once" if watch.stops > 1 else f"within {self._shutdown_timeout:g} s"
         for job in self.executor.abandon():
             self._abandon(job, why)
-        if self._stops > 1:
+        if watch.stops > 1:
             self.completer.hurry()
         self.completer.stop()
         deadline = time.monotonic() + self._last_wait + GRACE
-        if not self._wait_for([self.completer], deadline):
+        if not watch.wait_for([self.completer], deadline):
             self.completer.hurry()
-            self._wait_for([self.completer], time.monotonic() + GRACE, whatever=True)
+            watch.wait_for([self.completer], time.monotonic() + GRACE, whatever=True)
+        # The last: until everything is written down, nobody may take us for dead.
+        self.rescuer.stop()
+        watch.wait_for([self.rescuer], time.monotonic() + GRACE, whatever=True)
         for part in self.parts:
             # One that is stuck is a daemon; its thread ends with the process.
-            if not part.join(0.1 if part not in self._ended else None):
+            if not part.join(0.1 if part not in watch.ended else None):
                 self._failed = True
                 logger.error("The %s did not end in time.", part.name)
         self.completer.report_unwritten()
@@ -216,42 +267,40 @@ class WorkerPool:
         error = f"WorkerStopped: the worker was told to stop {why}, and this job had not ended."
         self.completer.add(Outcome(job=job, error=error))
 
-    def _wait_for(
-        self, parts: Sequence[Service], deadline: float, *, whatever: bool = False
-    ) -> bool:
-        """Wait until all `parts` have ended; return whether they have.
+    def _feed(self, jobs: list[LockedJob]) -> None:
+        if jobs[0].locked_by == self._identity.worker_id:
+            self.executor.feed(jobs)
 
-        Not longer than to `deadline`, and only until the second stop (`whatever`: also after it).
-        """
-        while not self._ended.issuperset(parts):
-            left = deadline - time.monotonic()
-            if left <= 0 or (self._stops > 1 and not whatever):
-                return False
-            self._receive(left)
-        return True
+    def _tidy(self) -> None:
+        self.completer.give_back(self.executor.take_back(older_than=LONGEST_WAIT))
+        if self._max_jobs is not None and self.executor.finished >= self._max_jobs:
+            self._watch.tell_done()
 
-    def _receive(self, seconds: float | None) -> None:
-        """Take in one message, if one comes within `seconds`."""
-        try:
-            message = self._messages.get(timeout=seconds)
-        except Empty:
-            return
-        if message is STOP:
-            self._stops += 1
-        elif message is DRAINED:
-            self._drained = True
-        elif isinstance(message, Ended):
-            if message.error is None:
-                self._ended.add(message.part)
-            else:
-                self._crashed = True
+    def _may_fetch(self) -> int:
+        if self.completer.backlog >= MOST_UNWRITTEN:
+            return 0
+        if self._max_jobs is None:
+            return MOST_UNWRITTEN
+        return max(0, self._max_jobs - self.executor.finished - self.executor.held)
 
-    def _on_end(self, part: Service, error: BaseException | None) -> None:
-        self._messages.put(Ended(part, error))
+    def _on_registered(self) -> None:
+        if self._on_name is not None and self.worker_id is not None:
+            self._on_name(self.worker_id)
+        self._wake_fetcher()
+
+    def _on_lost(self, worker_id: str) -> None:
+        dropped = self.executor.take_back()
+        logger.error(
+            "Worker %s was declared dead; it goes on under a new name and drops what it held "
+            "(%s jobs not begun, %s running).",
+            worker_id,
+            len(dropped),
+            self.executor.held,
+        )
 
     def _on_written(self, queue_freed: bool) -> None:
         # The next job of a queue can begin; and only after writing can a drained pool be told.
-        if queue_freed or self._once:
+        if queue_freed or self._once or self._max_jobs is not None:
             self.fetcher.wake()
 
     def _wake_fetcher(self) -> None:

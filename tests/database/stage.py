@@ -22,6 +22,7 @@ from tests.conftest import Connect
 from tests.database.calls import LONGEST, Call
 from tests.database.calls import Session as Session
 from tests.database.sessions import Sessions
+from tests.living import NAMES, enlist
 from tests.waiting import wait_until_blocked
 
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class Stage:
         self.borrowed_observer = shared.observers.pop() if shared.observers else None
         self.observer = self.borrowed_observer or connect(application_name="observer")
         self.calls: list[Call[Any]] = []
+        enlist(self.observer, schema, *NAMES)
 
     def end_calls(self) -> None:
         """End what is still under way, as it is after an assertion that failed."""

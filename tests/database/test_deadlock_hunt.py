@@ -13,9 +13,11 @@ from functools import partial
 import psycopg
 import pytest
 
+from django_graphile_worker.jobs import Outcome
 from django_graphile_worker.statements import worker as statements
 from testproject.uncorrected import VARIANTS
 from tests.database.stage import Session, Stage, spec
+from tests.living import enlist
 
 SECONDS = 4
 SESSIONS = 6
@@ -65,6 +67,8 @@ class Hunt:
 
 
 def everything(stage: Stage, dice: random.Random) -> list[Callable[[Session], object]]:
+    enlist(stage.observer, stage.schema, *WORKERS, NODE)
+
     def ids(session: Session) -> list[int]:
         found = stage.query("select id from {jobs} order by random() limit 20", session=session)
         return [row.id for row in found]
@@ -105,14 +109,12 @@ def everything(stage: Stage, dice: random.Random) -> list[Callable[[Session], ob
         jobs = stage.take(session, worker)
         third = len(jobs) // 3
         common = {"schema": stage.schema, "worker_id": worker}
-        errors = ["boom"] * third
+        failed = [Outcome(job, "boom") for job in jobs[third : 2 * third]]
         stage.run(statements.complete_jobs(**common, jobs=jobs[:third]), session)
-        stage.run(
-            statements.fail_jobs(**common, jobs=jobs[third : 2 * third], errors=errors), session
-        )
+        stage.run(statements.fail_jobs(**common, outcomes=failed), session)
         stage.run(statements.return_jobs(**common, jobs=jobs[2 * third :]), session)
         locks = [
-            statements.QueueLock(job.queue_id, job.locked_at)
+            statements.QueueLock(job.queue_id, job.id, job.locked_at)
             for job in jobs
             if job.queue_id is not None
         ]

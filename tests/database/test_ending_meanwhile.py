@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.statements import worker as statements
 from tests.database.stage import Session, Stage
 from tests.database.ways import Way
@@ -37,7 +37,7 @@ def complete(stage: Stage, session: Session, job: LockedJob) -> None:
 
 def fail(stage: Stage, session: Session, job: LockedJob) -> None:
     statement = statements.fail_jobs(
-        schema=stage.schema, worker_id="worker", jobs=[job], errors=["boom"]
+        schema=stage.schema, worker_id="worker", outcomes=[Outcome(job, "boom")]
     )
     assert stage.run(statement, session).count == 1
 

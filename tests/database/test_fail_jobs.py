@@ -7,7 +7,7 @@ from math import exp
 
 import pytest
 
-from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.worker import Ended
 from tests.conftest import Connect
@@ -22,8 +22,7 @@ def fail(queue: Queue, *jobs: LockedJob, worker_id: str = ME) -> Ended:
         statements.fail_jobs(
             schema=queue.schema,
             worker_id=worker_id,
-            jobs=jobs,
-            errors=[f"error of {job.id}" for job in jobs],
+            outcomes=[Outcome(job, f"error of {job.id}") for job in jobs],
         ),
     )
 

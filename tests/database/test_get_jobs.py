@@ -11,10 +11,10 @@ import pytest
 from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.statements import worker as statements
 from tests.conftest import Connect
+from tests.living import ME as ME
 from tests.worker.conftest import queue as queue
 from tests.worker.tools import Queue, Session, run
 
-ME = "django:test:1:me"
 
 
 def fetch(queue: Queue, session: Session | None = None, **options: Any) -> list[LockedJob]:
@@ -203,7 +203,7 @@ def test_the_line_is_read_along_the_index_whatever_the_statistics_say(
     queue.query("delete from {jobs} where attempts = 25")
     fill(5_000)
     session = connect(autocommit=False)
-    run(session, statements.prepare_fetch())
+    run(session, statements.set_up_worker(False))
     statement = statements.get_jobs(
         schema=queue.schema, worker_id=ME, identifiers=["noop"], slots=5, room=50
     )

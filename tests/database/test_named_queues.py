@@ -11,12 +11,13 @@ from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.worker import QueueLock
 from tests.conftest import Connect
 from tests.database.test_get_jobs import ME, ago, fetch, ids
+from tests.living import enlist
 from tests.worker.conftest import queue as queue
 from tests.worker.tools import Queue, Session, run
 
 
 def free(queue: Queue, *jobs: LockedJob, worker_id: str = ME) -> frozenset[int]:
-    locks = [QueueLock(job.queue_id, job.locked_at) for job in jobs if job.queue_id is not None]
+    locks = [QueueLock(job.queue_id, job.id, job.locked_at) for job in jobs if job.queue_id is not None]
     return run(
         queue.session,
         statements.free_queues(schema=queue.schema, worker_id=worker_id, locks=locks),
@@ -156,7 +157,7 @@ def test_four_fetchers_never_share_a_queue(queue: Queue, connect: Connect) -> No
                 assert job.queue_id is not None
                 with mutex:
                     running[job.queue_id].remove(job.id)
-                lock = QueueLock(job.queue_id, job.locked_at)
+                lock = QueueLock(job.queue_id, job.id, job.locked_at)
                 missed = frozenset({0})
                 while missed:
                     missed = run(
@@ -174,6 +175,7 @@ def test_four_fetchers_never_share_a_queue(queue: Queue, connect: Connect) -> No
                         ),
                     ).count
 
+    enlist(queue.session, queue.schema, *(f"worker {number}" for number in range(4)))
     threads = [
         threading.Thread(target=work, args=[connect(), f"worker {number}"]) for number in range(4)
     ]

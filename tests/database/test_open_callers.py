@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.worker import Ended
 from tests.database.stage import Stage
@@ -21,7 +21,9 @@ def complete(stage: Stage, job: LockedJob) -> Ended:
 
 def fail(stage: Stage, job: LockedJob) -> Ended:
     return stage.run(
-        statements.fail_jobs(schema=stage.schema, worker_id="worker", jobs=[job], errors=["boom"])
+        statements.fail_jobs(
+            schema=stage.schema, worker_id="worker", outcomes=[Outcome(job, "boom")]
+        )
     )
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 
 from django_graphile_worker.statements import worker as statements
 from tests import guards
+from tests.living import enlist
 from tests.storm.actors import LONGEST, TASKS, Actor, Row, Session, Weather, job_text, numbers_in
 from tests.storm.callers import Bulk, Dedupe, Isolated, Raw, Single, Undecided
 from tests.storm.ledger import Ledger
@@ -119,6 +120,7 @@ class Storm:
     def _drain(self, session: Session) -> None:
         """Run all that is left, whenever it would have been due."""
         (row,) = self.weather.query(session, "select now() + interval '1 year' as later")
+        enlist(session, self.weather.schema, "drain")
         for _ in range(DRAIN):
             with session.cursor() as cursor:
                 jobs = statements.get_jobs(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 from django_graphile_worker import force_unlock_workers
+from django_graphile_worker.jobs import Outcome
 from django_graphile_worker.registry import Registry, Task
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.connections import PASSING, Link
 from django_graphile_worker.worker.endings import Ending, How, Writer
 from django_graphile_worker.worker.pool import WorkerPool
+from tests.living import enlist
 from tests.storm.actors import TASKS, Actor, Weather, numbers_in
 from tests.storm.callers import DEADLOCK
 
@@ -35,7 +37,8 @@ class Mortal(Actor):
         self.life += 1
         self.id = f"{self.name} in life {self.life}"
         self.link = Link("default", self.name)
-        self.writer = Writer(self.link, self.weather.schema, self.id)
+        self.writer = Writer(self.link, self.weather.schema)
+        enlist(self.watcher, self.weather.schema, self.id)
         self.pending: list[Ending] = []
 
     def step(self) -> None:
@@ -51,8 +54,8 @@ class Mortal(Actor):
 
     def take(self) -> None:
         if room := self.slots - len(self.pending):
-            jobs = self.link.run_after(
-                statements.prepare_fetch(),
+            jobs = self.link.run_prepared(
+                statements.set_up_worker,
                 statements.get_jobs(
                     schema=self.weather.schema,
                     worker_id=self.id,
@@ -66,13 +69,12 @@ class Mortal(Actor):
                 if how is not How.RETURNED:
                     self.ledger.carry(numbers_in(job.payload))
                 self.ledger.count(how.value)
-                queued = job.queue_id is not None
-                self.pending.append(Ending(job, how, "it was its turn", True, queued))
+                self.pending.append(Ending(Outcome(job, "it was its turn"), how))
 
     def write(self) -> None:
         if self.pending:
-            self.writer.write(self.pending)
-            self.pending = [each for each in self.pending if each.job_held or each.queue_held]
+            self.writer.write(self.id, self.pending)
+            self.pending = [each for each in self.pending if each.held]
 
     def die(self) -> None:
         self.link.close()

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from django_graphile_worker.registry import Registry, Task
 from django_graphile_worker.statements.base import Statement
 from django_graphile_worker.worker.pool import WorkerPool
+from tests.living import NAMES, enlist
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Queue:
     def __init__(self, session: Session, schema: str) -> None:
         self.session = session
         self.schema = schema
+        enlist(session, schema, *NAMES)
 
     def name(self, table: str) -> sql.Identifier:
         return sql.Identifier(self.schema, table)

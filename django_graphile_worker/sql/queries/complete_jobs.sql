@@ -4,16 +4,23 @@
 --
 -- Rows are missed where a caller's transaction holds them, and also without one: a fetch that met
 -- our lock on a row's old version keeps the new one locked until it ends. They are still ours.
+-- Whoever is written down as dead completes nothing: the job may be running elsewhere by now.
 with
 mine as materialized (
-  select job.id
+  select job.ctid as place
   from :SCHEMA._private_jobs as job
-  where job.id = any (%(ids)s::bigint[]) and job.locked_by = %(worker_id)s
+  where job.id = any (%(ids)s::bigint[])
+    and job.locked_by = %(worker_id)s
+    and exists (
+      select
+      from :SCHEMA.django_workers as worker
+      where worker.worker_id = %(worker_id)s and worker.dead_at is null
+    )
   for update skip locked
 ),
 completed as (
   delete from :SCHEMA._private_jobs as job
-  where job.id = any (array(select mine.id from mine))
+  where job.ctid = any (array(select mine.place from mine))
   returning job.id, job.key
 )
 select

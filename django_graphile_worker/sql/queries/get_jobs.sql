@@ -1,117 +1,140 @@
 -- Take due jobs for this worker: up to `slots` that begin at once, and up to `room` jobs in all.
--- Locks the named queues first, then the jobs, all of them with skip locked: waits for nobody.
--- Returns the jobs taken, the most urgent first.
+-- Locks jobs without queue, then named queues, then their jobs, all with skip locked: waits for
+-- nobody. Returns the jobs taken, the most urgent first. Follows one of the two forms of `line`.
 --
 -- A job with a key or a queue is never taken beyond the free slots. While it waited for a slot,
 -- each new request for its key would supersede it, and its queue would stand still. So what is
 -- taken ahead ends where the first such job stands in the line: a busy worker then takes nothing
 -- ahead, its slots run free, and that job gets one of them.
 --
--- Ids are used throughout, never ctid: a row that changed after this statement began keeps its id,
--- and its new version is checked again when it is locked, queue and all.
-with
-served as materialized (
-  -- Looked up each time, so that a task row that is collected and made again needs no restart.
-  select task.id
-  from :SCHEMA._private_tasks as task
-  where task.identifier = any (%(identifiers)s::text[])
-),
-line as materialized (
-  -- A scalar subquery, not a join: the planner would read every queue there is.
-  select
-    job.id, job.job_queue_id, job.priority, job.run_at,
-    (job.key is not null or job.job_queue_id is not null) as begins_at_once
-  from :SCHEMA._private_jobs as job
-  where job.is_available = true
-    and job.run_at <= coalesce(%(now)s::timestamptz, now())
-    and job.task_id = any (array(select served.id from served))
-    and case
-      when job.job_queue_id is null then true
-      else (
-        select queue.is_available
-        from :SCHEMA._private_job_queues as queue
-        where queue.id = job.job_queue_id
-      )
-    end
-  order by job.priority, job.run_at
-  limit %(room)s::int
-),
-ranked as materialized (
-  -- One job of each queue.
-  select
-    candidate.id, candidate.job_queue_id, candidate.begins_at_once,
-    row_number() over (order by candidate.priority, candidate.run_at, candidate.id) as place
-  from (
+-- Whoever is written down as dead takes nothing. If that is written while this runs, what is taken
+-- here is locked by a name that never comes back, and the next sweep frees it.
+queue_walk (queue_id, first_id, steps) as (
+  -- From queue to queue along those that have jobs, at most 200 of them, beginning anywhere and
+  -- round once: with thousands of queues (one for each customer, say) a fetch stays short.
+  select coalesce(
     (
-      select distinct on (line.job_queue_id) line.*
-      from line
-      where line.job_queue_id is not null
-      order by line.job_queue_id, line.priority, line.run_at, line.id
-    )
-    union all
-    select line.* from line where line.job_queue_id is null
-  ) as candidate
+      select job.job_queue_id
+      from :SCHEMA._private_jobs as job
+      where job.is_available = true
+        and job.job_queue_id is not null
+        and job.job_queue_id >= (
+          select (random() * last.job_queue_id)::int
+          from :SCHEMA._private_jobs as last
+          where last.is_available = true and last.job_queue_id is not null
+          order by last.job_queue_id desc
+          limit 1
+        )
+      order by job.job_queue_id
+      limit 1
+    ),
+    0
+  ), null::int, 1
+  where exists (select from me)
+  union all
+  select following.queue_id, coalesce(queue_walk.first_id, queue_walk.queue_id), queue_walk.steps + 1
+  from queue_walk
+  cross join lateral (
+    select coalesce(
+      (
+        select job.job_queue_id
+        from :SCHEMA._private_jobs as job
+        where job.is_available = true and job.job_queue_id > queue_walk.queue_id
+        order by job.job_queue_id
+        limit 1
+      ),
+      (
+        select job.job_queue_id
+        from :SCHEMA._private_jobs as job
+        where job.is_available = true and job.job_queue_id is not null
+        order by job.job_queue_id
+        limit 1
+      )
+    ) as queue_id
+  ) as following
+  where queue_walk.queue_id > 0
+    and queue_walk.steps < 200
+    and following.queue_id <> coalesce(queue_walk.first_id, queue_walk.queue_id)
 ),
 heads as materialized (
-  select ranked.id, ranked.job_queue_id
+  -- Of each free queue the first job. The limits keep the planner from reading whole tables.
+  select head.id, queue_walk.queue_id, head.priority, head.run_at
+  from queue_walk
+  cross join lateral (
+    select
+    from :SCHEMA._private_job_queues as queue
+    where queue.id = queue_walk.queue_id and queue.is_available
+    limit 1
+  ) as free
+  cross join lateral (
+    select job.id, job.priority, job.run_at
+    from :SCHEMA._private_jobs as job
+    where job.is_available = true
+      and job.job_queue_id = queue_walk.queue_id
+      and job.run_at <= coalesce(%(now)s::timestamptz, now())
+      and job.task_id = any (array(select served.id from served))
+      and (job.flags is null or not job.flags ?| %(forbidden_flags)s::text[])
+    order by job.priority, job.run_at
+    limit 1
+  ) as head
+  where queue_walk.queue_id > 0
+  order by head.priority, head.run_at
+  limit %(slots)s::int + 1
+),
+ranked as materialized (
+  select
+    candidate.*, row_number() over (order by candidate.priority, candidate.run_at, candidate.id) as rank
+  from (
+    select
+      heads.id, null::tid as place, heads.queue_id, true as begins_at_once,
+      heads.priority, heads.run_at
+    from heads
+    union all
+    select line.id, line.place, null, line.has_key, line.priority, line.run_at from line
+  ) as candidate
+),
+chosen as materialized (
+  select ranked.id, ranked.place, ranked.queue_id
   from ranked
-  where ranked.job_queue_id is not null and ranked.place <= %(slots)s::int
+  where ranked.rank <= (
+    select least(
+      %(room)s::int,
+      min(barrier.rank) filter (where barrier.begins_at_once and barrier.rank > %(slots)s::int) - 1
+    )
+    from ranked as barrier
+  )
 ),
 free_queues as materialized (
   -- The queue before its job: whoever locked a later job first could otherwise win the queue.
   select queue.id
   from :SCHEMA._private_job_queues as queue
-  where queue.id = any (array(select heads.job_queue_id from heads)) and queue.is_available
+  where queue.id = any (array(
+      select chosen.queue_id from chosen where chosen.queue_id is not null
+    ))
+    and queue.is_available
   for update skip locked
 ),
 queued as materialized (
-  select job.id
-  from heads
-  join free_queues on free_queues.id = heads.job_queue_id
+  select job.ctid as place
+  from chosen
+  join free_queues on free_queues.id = chosen.queue_id
   join :SCHEMA._private_jobs as job
-    on job.id = heads.id and job.job_queue_id = free_queues.id
+    on job.id = chosen.id and job.job_queue_id = free_queues.id
   where job.is_available = true
     and job.run_at <= coalesce(%(now)s::timestamptz, now())
     and job.task_id = any (array(select served.id from served))
+    and (job.flags is null or not job.flags ?| %(forbidden_flags)s::text[])
   for update of job skip locked
 ),
-unqueued as materialized (
-  select job.id
-  from :SCHEMA._private_jobs as job
-  where job.is_available = true
-    and job.job_queue_id is null
-    and job.run_at <= coalesce(%(now)s::timestamptz, now())
-    and job.task_id = any (array(select served.id from served))
-  order by job.priority, job.run_at
-  limit greatest(0, %(slots)s::int - (select count(*) from queued))
-  for update skip locked
-),
-ahead as materialized (
-  select job.id
-  from :SCHEMA._private_jobs as job
-  where job.is_available = true
-    and job.job_queue_id is null
-    and job.key is null
-    and job.run_at <= coalesce(%(now)s::timestamptz, now())
-    and job.task_id = any (array(select served.id from served))
-    and job.id <> all (array(select unqueued.id from unqueued))
-  order by job.priority, job.run_at
-  limit (
-    select -%(slots)s::int + coalesce(
-      min(ranked.place) filter (where ranked.begins_at_once and ranked.place > %(slots)s::int) - 1,
-      %(room)s::int
-    )
-    from ranked
-  )
-  for update skip locked
-),
 taken as (
+  -- By place, which takes a third off it. A row that was changed between this statement's
+  -- beginning and its lock is not found so: it waits for the next fetch.
   update :SCHEMA._private_jobs as job
   set attempts = job.attempts + 1, locked_by = %(worker_id)s, locked_at = now()
-  where job.id = any (array(
-    select queued.id from queued
-    union all select unqueued.id from unqueued
-    union all select ahead.id from ahead
+  where job.ctid = any (array(
+    select chosen.place from chosen where chosen.queue_id is null
+    union all
+    select queued.place from queued
   ))
   returning job.*
 ),
@@ -125,7 +148,7 @@ taken_queues as (
 )
 -- A date that Python cannot hold must not spoil the batch.
 select
-  taken.id, task.identifier, taken.payload::text, taken.key, taken.job_queue_id, taken.attempts,
+  taken.id, served.identifier, taken.payload::text, taken.key, taken.job_queue_id, taken.attempts,
   taken.max_attempts, taken.priority, greatest(taken.run_at, '0001-01-03 00:00+00'),
   least(greatest(taken.created_at, '0001-01-03 00:00+00'), '9999-12-29 00:00+00'),
   taken.revision,
@@ -134,5 +157,5 @@ select
   end,
   taken.locked_at, taken.locked_by
 from taken
-join :SCHEMA._private_tasks as task on task.id = taken.task_id
+join served on served.id = taken.task_id
 order by taken.priority, taken.run_at, taken.id

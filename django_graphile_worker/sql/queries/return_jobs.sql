@@ -12,7 +12,13 @@ mine as materialized (
     job.key is null and job.id = any (%(keyed_ids)s::bigint[]) as superseded,
     json_typeof(job.payload) = 'array' as has_items
   from :SCHEMA._private_jobs as job
-  where job.id = any (%(ids)s::bigint[]) and job.locked_by = %(worker_id)s
+  where job.id = any (%(ids)s::bigint[])
+    and job.locked_by = %(worker_id)s
+    and exists (
+      select
+      from :SCHEMA.django_workers as worker
+      where worker.worker_id = %(worker_id)s and worker.dead_at is null
+    )
   for update skip locked
 ),
 completed as (

@@ -1,0 +1,22 @@
+"""Workers that count as alive, for tests that speak for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+ME = "django:test:1:me"
+NAMES = (ME, "somebody", "worker", "the next one")
+
+
+def enlist(session: psycopg.Connection[Any], schema: str, *names: str) -> None:
+    """Write workers down that nobody takes for dead while a test runs."""
+    session.execute(
+        sql.SQL(
+            "insert into {} (worker_id, host, pid, concurrency, heartbeat, stale_after)"
+            " select unnest(%s::text[]), 'test', 1, 10, '1 s', '1 day' on conflict do nothing"
+        ).format(sql.Identifier(schema, "django_workers")),
+        [list(names)],
+    )
