@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+
 from django.core.exceptions import ImproperlyConfigured
+
+# A pause beyond any use, and still within PostgreSQL's years, in seconds.
+LONGEST_PAUSE = 100 * 366 * 86_400
 
 
 class GraphileWorkerError(Exception):
@@ -43,3 +50,58 @@ class SchemaConflict(GraphileWorkerError):
 
 class SqlFileError(GraphileWorkerError):
     """An SQL file of this package is missing, or holds an unknown token."""
+
+
+class Retry(GraphileWorkerError):
+    """Raised by a task: this attempt failed, the next one is to begin `after` so long.
+
+    `after` are seconds or a timedelta from now, 0 up to 100 years; `None`: the task's own pause.
+    The attempt counts, so on the last one the job fails for good. Raises `InvalidJob` for a pause
+    out of bounds.
+    """
+
+    def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
+        super().__init__(reason)
+        self.after = None if after is None else seconds("after", after)
+        self.reason = reason
+
+
+class PermanentFailure(GraphileWorkerError):
+    """Raised by a task: the job has failed, and is not tried again however many attempts it has."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BatchFailure(GraphileWorkerError):
+    """Raised by a task with an array as payload: only `items` have failed, and are tried again.
+
+    They take the place of the payload, so they must be JSON and no more than came. With none of
+    them the job has succeeded.
+    """
+
+    def __init__(self, items: Sequence[object], reason: str = "") -> None:
+        super().__init__(reason)
+        self.items = items
+        self.reason = reason
+
+
+class UnknownTask(GraphileWorkerError):
+    """No function is registered here for the job's task identifier."""
+
+
+def seconds(name: str, value: object, *, least: float = 0) -> float:
+    """Return a number of seconds or a timedelta as seconds. Raises `InvalidJob` out of bounds."""
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not math.isfinite(number)
+        or not least <= number <= LONGEST_PAUSE
+    ):
+        raise InvalidJob(
+            f"{name} must be a timedelta or a number of seconds, {least:g} up to 100 years, "
+            f"not {value!r:.80}"
+        )
+    return float(number)

@@ -23,7 +23,7 @@ LONGEST = 260
 # first: that is where one decides what it may know.
 FLOORS: list[set[str]] = [
     {"exceptions", "jobs", "signals", "fields"},
-    {"conf", "sql", "payloads", "validation", "statements.base"},
+    {"conf", "sql", "payloads", "validation", "signatures", "context", "statements.base"},
     {"statements", "registry", "transactions", "tables", "readonly"},
     {
         "requests",
@@ -34,18 +34,23 @@ FLOORS: list[set[str]] = [
         "worker.outages",
         "worker.errors",
         "worker.hygiene",
+        "worker.line",
+        "worker.logs",
         "worker.shutdown",
+        "worker.parent",
+        "worker.reloading",
     },
     {"client", "worker.connections"},
-    {"worker.endings", "asynchronous"},
+    {"worker.endings", "worker.child", "asynchronous"},
     {
         "worker.listener",
         "worker.fetcher",
         "worker.executor",
         "worker.completer",
         "worker.rescuer",
+        "worker.keeper",
     },
-    {"worker.pool"},
+    {"worker.pool", "worker.supervisor", "management.arguments"},
     {"checks", "admin.base"},
     {"admin.jobs"},
     # The doors, and what only gathers: nothing imports these.
