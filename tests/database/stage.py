@@ -234,6 +234,7 @@ class Stage:
 
     def take(self, session: Session | None = None, worker: str = "worker") -> list[LockedJob]:
         """Take all due jobs as our worker does."""
+        enlist(self.observer, self.schema, worker)
         tasks = [row.identifier for row in self.query("select identifier from {tasks}")]
         statement = statements.get_jobs(
             schema=self.schema, worker_id=worker, identifiers=tasks, slots=1000, room=1000

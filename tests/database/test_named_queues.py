@@ -61,12 +61,28 @@ def test_jobs_with_and_without_queue_are_taken_in_one_order(queue: Queue) -> Non
     assert ids(fetch(queue, slots=2, room=2)) == [first, second]
 
 
-def test_the_jobs_of_one_queue_hide_another_only_until_the_next_fetch(queue: Queue) -> None:
+def test_the_jobs_of_one_queue_hide_no_other(queue: Queue) -> None:
     first, *_ = [queue.add(queue_name="a", run_at=ago(100 - n)) for n in range(20)]
-    hidden = queue.add(queue_name="b", run_at=ago(10))
+    behind = queue.add(queue_name="b", run_at=ago(10))
 
-    assert ids(fetch(queue, slots=5, room=5)) == [first]
-    assert ids(fetch(queue, slots=4, room=4)) == [hidden]
+    assert ids(fetch(queue, slots=5, room=5)) == [first, behind]
+
+
+def test_with_thousands_of_queues_each_one_has_its_turn(queue: Queue) -> None:
+    names = [f"customer {n}" for n in range(1_000)]
+    queue.query("insert into {queues} (queue_name) select unnest(%s::text[])", [names])
+    queue.add()
+    queue.query(
+        "insert into {jobs} (task_id, job_queue_id) select tasks.id, queues.id"
+        " from {tasks} tasks, {queues} queues"
+    )
+    # No fetch looks at all of them, so none takes all.
+    taken = fetch(queue, slots=1_000, room=1_000)
+    assert 100 < len(taken) < 300
+    while more := fetch(queue, slots=1_000, room=1_000):
+        taken += more
+
+    assert len({job.queue_id for job in taken}) == len(taken) == 1_001
 
 
 def test_a_queue_row_that_somebody_holds_is_passed_over(queue: Queue, connect: Connect) -> None:
