@@ -212,6 +212,16 @@ def get_backend() -> Statement[int]:
     )
 
 
+def settle_session(*, local: bool) -> Statement[None]:
+    """Put right what a role or a database has set in a way that our statements do not bear.
+
+    For the rest of the transaction (`local`) or of the session.
+    """
+    return Statement(
+        "settle_session", loader.query("settle_session", ""), {"local": local}, lambda rows: None
+    )
+
+
 def listen() -> Statement[None]:
     """Hear of new jobs on this connection, as long as it lasts; there are no rows to be read."""
     return Statement("listen", loader.query("listen", ""), {}, lambda rows: None)

@@ -6,7 +6,6 @@ needed and again after a loss; how long to wait before that, it says itself.
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -16,12 +15,12 @@ from typing import Any, TypeVar
 import psycopg
 from django.db import connections
 from django.db.backends.postgresql.psycopg_any import is_psycopg3
+from psycopg.pq import TransactionStatus
 
 from django_graphile_worker.exceptions import UnsupportedDatabase
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.base import Statement
-
-logger = logging.getLogger("graphile_worker")
+from django_graphile_worker.worker.outages import outages
 
 T = TypeVar("T")
 
@@ -30,26 +29,47 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 # Gives the statement that makes settings, for one transaction only (`True`) or for the session.
 Settings = Callable[[bool], Statement[None]]
 
-# What may pass by itself: a lost or refused connection, a deadlock, a serialization failure, a
-# timeout, a server that is read-only for now. Anything else is a fault, and ends the part.
+# What may pass by itself: a lost or refused connection, too many of them, a deadlock, a
+# serialization failure, a timeout, a server that is read-only for now. Anything else is a fault,
+# and ends the part.
 PASSING = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    # Of PostgreSQL 17; not every psycopg has a name for it.
+    getattr(psycopg.errors, "TransactionTimeout", psycopg.OperationalError),
 )
 
+# Seconds between two tries: doubled up to the longest, and each shortened by chance to as little as
+# half, so that many workers do not come back at the same moment.
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 2.0
+
+# A peer that is gone without a word is found out within these: else a listening connection would
+# wait for hours, and a statement on its way for a quarter of one. OPTIONS may say otherwise.
+WATCHFUL = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 
 class Link:
-    """One part's connection to the database `alias`, in autocommit."""
+    """One part's connection to the database `alias`, in autocommit.
+
+    Whatever a role or a database has set as defaults, statements run in READ COMMITTED, may write,
+    and are not ended after less than a minute.
+    """
 
     def __init__(self, alias: str, part: str) -> None:
         self.alias = alias
         self.part = part
         self._connection: Connection | None = None
         self._pause = FIRST_PAUSE
+        self._failing = False
         # Whether nobody stands between us and our backend, and what was set in it for good.
         self.direct = False
         self._prepared: Settings | None = None
@@ -63,62 +83,88 @@ class Link:
 
     def run(self, statement: Statement[T]) -> T:
         """Send a statement and read its result. May raise one of `PASSING`."""
-        with self.connection().cursor() as cursor:
+        connection = self.connection()
+        if not self.direct and connection.info.transaction_status == TransactionStatus.IDLE:
+            return self._run_after([settle(True)], statement)
+        # Binary: cheaper to read, and it says the same whatever the DateStyle.
+        with connection.cursor(binary=True) as cursor:
             result = statement.run(cursor)
-        self._pause = FIRST_PAUSE
+        self._succeeded()
         return result
 
     def run_prepared(self, settings: Settings, statement: Statement[T]) -> T:
         """Run a statement under `settings`. May raise one of `PASSING`.
 
         On a connection of its own they are set once, and the statement is one round trip. Through
-        a pooler both go in one transaction and, where libpq can do that, in one round trip too.
+        a pooler all goes in one transaction and, where libpq can do that, in one round trip too.
+        `settings` are told from others by being the same object.
         """
-        connection = self.connection()
-        if self.direct:
-            if self._prepared is not settings:
-                self.run(settings(False))
-                self._prepared = settings
-            return self.run(statement)
-        first = settings(True)
-        pipeline = connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
-        with connection.cursor() as cursor:
-            with pipeline, connection.transaction():
-                connection.execute(first.text, first.params)
-                cursor.execute(statement.text, statement.params)
-            result = statement.read(cursor.fetchall())
-        self._pause = FIRST_PAUSE
-        return result
+        self.connection()
+        if not self.direct:
+            return self._run_after([settle(True), settings(True)], statement)
+        if self._prepared is not settings:
+            self.run(settings(False))
+            self._prepared = settings
+        return self.run(statement)
 
     def send(self, statement: Statement[None]) -> None:
         """Send a statement that gives no rows. May raise one of `PASSING`."""
         self.connection().execute(statement.text, statement.params)
-        self._pause = FIRST_PAUSE
+        self._succeeded()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction for all that is run inside."""
-        with self.connection().transaction():
+        connection = self.connection()
+        with connection.transaction():
+            if not self.direct:
+                self.run(settle(True))
             yield
 
     def pause(self, error: BaseException) -> float:
-        """Log an error that may pass and drop the connection if it is broken.
+        """Tell of an error that may pass, and drop the connection if it is of no use any more.
 
-        Returns the seconds to wait before the next try: from 0.1 up to 5, with jitter, so that many
-        workers do not come back at the same moment.
+        Returns the seconds to wait before the next try, from 0.05 up to 2.
         """
-        logger.warning("The %s will try again: %s", self.part, str(error).strip())
-        if self._connection is not None and self._connection.broken:
-            self.close()
+        self._failing = True
+        outages.failed(self, self.part, error)
+        # Where the server may only read now, another one has perhaps become the one to write to.
+        if self._connection is not None and (
+            self._connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
+        ):
+            self._drop()
         seconds = self._pause * random.uniform(0.5, 1)  # noqa: S311
         self._pause = min(LONGEST_PAUSE, self._pause * 2)
         return seconds
 
     def close(self) -> None:
         """Close the connection, if there is one; the link may be used again."""
+        outages.gone(self)
+        self._failing = False
+        self._drop()
+
+    def _drop(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
+
+    def _succeeded(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._pause = FIRST_PAUSE
+            outages.works(self)
+
+    def _run_after(self, settings: list[Statement[None]], statement: Statement[T]) -> T:
+        connection = self.connection()
+        pipeline = connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+        with connection.cursor(binary=True) as cursor:
+            with pipeline, connection.transaction():
+                for each in settings:
+                    connection.execute(each.text, each.params)
+                cursor.execute(statement.text, statement.params)
+            result = statement.read(cursor.fetchall())
+        self._succeeded()
+        return result
 
 
 def connect(alias: str, part: str) -> tuple[Connection, bool]:
@@ -137,20 +183,29 @@ def connect(alias: str, part: str) -> tuple[Connection, bool]:
     for name in ("cursor_factory", "context"):
         parameters.pop(name, None)
     parameters.setdefault("application_name", f"graphile_worker {part} {os.getpid()}")
-    parameters.setdefault("connect_timeout", 10)
-    connection = psycopg.connect(**parameters, autocommit=True)
+    connection = psycopg.connect(**{**WATCHFUL, **parameters}, autocommit=True)
     try:
+        # For transactions that we begin ourselves; the others follow the session's default.
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        connection.read_only = False
         direct = _is_direct(connection)
-        if direct and "prepare_threshold" not in wrapper.settings_dict["OPTIONS"]:
-            connection.prepare_threshold = 0
-        # Django puts the role on as it opens a connection; it is no parameter of libpq.
-        if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
-            with connection.cursor() as cursor:
+        with connection.cursor() as cursor:
+            if direct:
+                settle(False).run(cursor)
+                if "prepare_threshold" not in wrapper.settings_dict["OPTIONS"]:
+                    connection.prepare_threshold = 0
+            # Django puts the role on as it opens a connection; it is no parameter of libpq.
+            if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
                 statements.set_role(role=role).run(cursor)
     except BaseException:
         connection.close()
         raise
     return connection, direct
+
+
+def settle(local: bool) -> Statement[None]:
+    """Put right what our statements do not bear; for one transaction (`local`) or the session."""
+    return statements.settle_session(local=local)
 
 
 def _is_direct(connection: Connection) -> bool:
