@@ -8,6 +8,7 @@ signals have the `WorkerPool`'s class as `sender`, and `worker_id`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -52,5 +53,7 @@ async def asend(signal: Signal, sender: Any, **values: Any) -> None:
         return
     try:
         await signal.asend_robust(sender, **values)
+    except asyncio.CancelledError:
+        raise
     except BaseException:
         logger.exception("A receiver of a signal ended in an error.")

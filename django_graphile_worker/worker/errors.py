@@ -10,6 +10,10 @@ from types import TracebackType
 LONGEST_MESSAGE = 4_000
 LONGEST_ERROR = 12_000
 
+# Of an error group: how many of its errors are told, and how long each may be.
+MOST_MEMBERS = 10
+LONGEST_MEMBER = 300
+
 # PostgreSQL's text holds neither.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -20,17 +24,37 @@ def describe(error: BaseException) -> str:
     Always storable: NUL and lone surrogates are replaced, both parts are cut. Never raises, also
     where the error's own `__str__` does.
     """
-    name = type(error).__qualname__
-    try:
-        message = str(error)
-    except BaseException:  # noqa: BLE001 - somebody else's code, run to report another fault
-        message = "(its message cannot be shown)"
-    head = f"{name}: {message[: LONGEST_MESSAGE + 1]}" if message else name
+    head = _head(error, LONGEST_MESSAGE)
+    if isinstance(error, BaseExceptionGroup):
+        head = "\n".join([head, *_members(error)])
     try:
         frames = "".join(traceback.format_tb(_outside(error.__traceback__), limit=-30))
     except BaseException:  # noqa: BLE001 - as above: source files may be gone or unreadable
         frames = ""
     return storable(f"{_cut(head, LONGEST_MESSAGE)}\n\n{frames}".rstrip())
+
+
+def _head(error: BaseException, longest: int) -> str:
+    try:
+        name = str(type(error).__qualname__)
+        # Of a subclass of str, whose own methods may fail later, the characters only.
+        message = "".join(str(error))[: longest + 1]
+    except BaseException:  # noqa: BLE001 - somebody else's code, run to report another fault
+        return f"{type.__getattribute__(type(error), '__name__')}: (its message cannot be shown)"
+    return _cut(f"{name}: {message}" if message else name, longest)
+
+
+def _members(group: BaseExceptionGroup[BaseException]) -> list[str]:
+    """Return a line for each of the first errors in a group, those of inner groups included."""
+    lines: list[str] = []
+    waiting: list[BaseException] = list(group.exceptions)
+    while waiting and len(lines) < MOST_MEMBERS:
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting[:0] = error.exceptions
+        else:
+            lines.append(f"- {_head(error, LONGEST_MEMBER)}")
+    return [*lines, "- and more"] if waiting else lines
 
 
 def storable(text: str) -> str:

@@ -1,115 +1,221 @@
-"""Leaves a thread's Django state clean between two jobs.
+"""Leaves a thread's database connections clean between two jobs.
 
 Django does this between requests. It also closes every connection that has no `CONN_MAX_AGE`; a
-slot keeps its connections while they work, since a new one for each job costs 10 ms.
+slot keeps its connections while they work, since a new one for each job costs 10 ms. Only the
+connections that were opened in the thread are looked at: asking Django for them takes longer than
+all that is done to one of them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import re
 import select
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.db import connections
+from django.db.backends.signals import connection_created
 
 logger = logging.getLogger("graphile_worker")
 
+# What outlives its transaction: parameters, prepared statements, cursors, temporary tables.
+_LEAVES_STATE = re.compile(
+    r"""(?:\A|;)\s*(?:
+        set\s+(?!local\b|transaction\b|constraints\b)|reset\b|discard\b|listen\b
+        |prepare\s+(?!transaction\b)|declare\b|load\b|create\s+(?:local\s+|global\s+)?temp
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class _Thread(threading.local):
+    sessions: dict[str, Session] | None = None
+
+
+_thread = _Thread()
+
 
 def before_job() -> None:
-    """Drop connections that have died or grown old while the thread was idle."""
-    for connection in _opened():
-        if _is_dead(connection) or _is_old(connection):
-            _drop(connection)
+    """Drop connections that have died or grown old while the thread was idle. Never raises."""
+    for session in _sessions():
+        session.check()
 
 
 def after_job() -> None:
-    """End what a job has left behind on any alias: transactions, query logs, broken connections.
+    """End what a job has left behind on any alias.
 
-    Never raises: whatever cannot be cleaned is dropped.
+    That is: transactions, settings of the session, query logs, broken connections. Never raises:
+    whatever cannot be cleaned is dropped.
     """
-    connection: Any
-    for connection in connections.all(initialized_only=True):
-        try:
-            connection.queries_log.clear()
-            if _is_unclean(connection) or connection.settings_dict["OPTIONS"].get("pool"):
-                _drop(connection)
-            # Lets CONN_HEALTH_CHECKS look again when the next job first uses it.
-            connection.health_check_done = False
-        except BaseException:
-            logger.exception("A connection to %r could not be cleaned.", connection.alias)
-            _drop(connection)
+    for session in _sessions():
+        session.clean()
 
 
 def close_connections() -> None:
     """Close all connections of this thread."""
     for connection in connections.all(initialized_only=True):
         _drop(connection)
+    _thread.sessions = None
 
 
-def _opened() -> list[Any]:
-    return [
-        connection
-        for connection in connections.all(initialized_only=True)
-        if connection.connection is not None
-    ]
+def _sessions() -> tuple[Session, ...] | list[Session]:
+    known = _thread.sessions
+    if known is None:
+        known = _thread.sessions = {}
+        for connection in connections.all(initialized_only=True):
+            if connection.connection is not None:
+                known[connection.alias] = Session(connection)
+    return list(known.values()) if known else ()
 
 
-def _is_unclean(connection: Any) -> bool:
-    """Whether a job left a transaction open, or the connection does not work any more."""
-    if connection.connection is None:
-        return bool(connection.in_atomic_block)
-    return bool(
-        connection.in_atomic_block
-        or connection.needs_rollback
-        or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]
-        or _is_in_transaction(connection)
-        or not _works(connection)
-    )
+def _on_connected(*, connection: Any, **kwargs: object) -> None:
+    known = _thread.sessions
+    # Not a thread of ours, or a connection that somebody has made for himself.
+    if known is None or connections[connection.alias] is not connection:
+        return
+    session = known.get(connection.alias)
+    if session is not None and session.connection is connection:
+        session.connected()
+    else:
+        known[connection.alias] = Session(connection)
 
 
-def _works(connection: Any) -> bool:
-    """Whether the connection still works; costs a round trip only after a database error."""
-    if connection.errors_occurred:
-        if not connection.is_usable():
+connection_created.connect(_on_connected, dispatch_uid="django_graphile_worker.hygiene")
+
+
+class Session:
+    """A connection of this thread, seen between two jobs."""
+
+    __slots__ = ("_is_postgresql", "_poller", "_raw", "_time_zone", "_touched", "connection")
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self._is_postgresql = connection.vendor == "postgresql"
+        # At the bottom, since `connection.execute_wrapper()` takes away the uppermost at its end.
+        connection.execute_wrappers.insert(0, self._look)
+        self.connected()
+
+    def connected(self) -> None:
+        """Take note of how a new connection is."""
+        self._raw = self.connection.connection
+        self._touched = False
+        self._poller: Callable[[], object] | None = None
+        self._time_zone: bytes | None = None
+        if self._is_postgresql:
+            self._time_zone = self._raw.pgconn.parameter_status(b"TimeZone")
+
+    def check(self) -> None:
+        """Drop the connection if the server has hung up, or `CONN_MAX_AGE` is over."""
+        connection = self.connection
+        if connection.connection is None:
+            return
+        try:
+            if self._is_dead() or self._is_old():
+                _drop(connection)
+        except BaseException:
+            logger.exception("A connection to %r could not be looked at.", connection.alias)
+            _drop(connection)
+
+    def clean(self) -> None:
+        """Leave the connection as a new one would be, or drop it."""
+        connection = self.connection
+        try:
+            if connection.queries_log:
+                connection.queries_log.clear()
+            raw = connection.connection
+            if raw is None:
+                if connection.in_atomic_block:
+                    _drop(connection)
+                return
+            if (
+                connection.in_atomic_block
+                or connection.needs_rollback
+                or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]
+                or self._touched
+                or (connection.errors_occurred and not self._works())
+                or (self._is_postgresql and self._is_changed(raw.pgconn))
+            ):
+                if self._is_postgresql:
+                    raw.close()  # or it would go back to the pool as it is, where there is one
+                _drop(connection)
+            elif connection.settings_dict["OPTIONS"].get("pool"):
+                connection.close()  # which gives it back
+            else:
+                # Lets CONN_HEALTH_CHECKS look again when the next job first uses it.
+                connection.health_check_done = False
+        except BaseException:
+            logger.exception("A connection to %r could not be cleaned.", connection.alias)
+            _drop(connection)
+
+    def _look(
+        self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
+    ) -> Any:
+        """See statements that leave something behind in the session: nothing tells afterwards."""
+        text = sql if isinstance(sql, str) else _text(sql, self.connection)
+        if _LEAVES_STATE.match(text) or (
+            (";" in text and _LEAVES_STATE.search(text))
+            or "set_config" in text
+            or "pg_advisory_lock" in text
+            or "pg_try_advisory_lock" in text
+        ):
+            self._touched = True
+        return execute(sql, params, many, context)
+
+    def _works(self) -> bool:
+        """Whether it still works after a database error; costs a round trip."""
+        if not self.connection.is_usable():
             return False
-        connection.errors_occurred = False
-    return True
-
-
-def _is_in_transaction(connection: Any) -> bool:
-    """Whether a transaction is open that Django does not know of, such as one by a raw BEGIN."""
-    if connection.vendor != "postgresql" or not connection.autocommit:
-        return False
-    return bool(connection.connection.info.transaction_status)
-
-
-def _is_dead(connection: Any) -> bool:
-    """Whether the server has hung up. Costs a round trip only where it has said something."""
-    if connection.vendor != "postgresql":
-        return False
-    if connection.connection.closed:
+        self.connection.errors_occurred = False
         return True
-    # An idle server is silent; its last words, or the end of the stream, make the socket readable.
-    return _is_readable(connection.connection.fileno()) and not connection.is_usable()
+
+    def _is_changed(self, pgconn: Any) -> bool:
+        """Whether a transaction is open that Django does not know of, or the clock set anew."""
+        return bool(
+            (pgconn.transaction_status and self.connection.autocommit)
+            or pgconn.parameter_status(b"TimeZone") != self._time_zone
+        )
+
+    def _is_dead(self) -> bool:
+        """Whether the server has hung up. Costs a round trip only where it has said something."""
+        if not self._is_postgresql:
+            return False
+        raw = self.connection.connection
+        if raw.closed:
+            return True
+        if self._poller is None or raw is not self._raw:
+            self._raw = raw
+            self._poller = _poller(raw.fileno())
+        # An idle server is silent; its last words, or the stream's end, make the socket readable.
+        return bool(self._poller()) and not self.connection.is_usable()
+
+    def _is_old(self) -> bool:
+        """Whether CONN_MAX_AGE is over. 0, Django's default, would mean a new one each time."""
+        connection = self.connection
+        return bool(
+            connection.close_at is not None
+            and connection.settings_dict["CONN_MAX_AGE"]
+            and time.monotonic() >= connection.close_at
+        )
 
 
-def _is_readable(socket: int) -> bool:
+def _poller(socket: int) -> Callable[[], object]:
+    """Return what tells, without waiting, whether a socket is readable."""
     if not hasattr(select, "poll"):  # Windows, whose select() takes any number
-        return bool(select.select([socket], [], [], 0)[0])
+        return lambda: select.select([socket], [], [], 0)[0]
     poll = select.poll()
     poll.register(socket, select.POLLIN)
-    return bool(poll.poll(0))
+    return lambda: poll.poll(0)
 
 
-def _is_old(connection: Any) -> bool:
-    """Whether CONN_MAX_AGE is over. 0, Django's default, would mean a new connection each time."""
-    return bool(
-        connection.settings_dict["CONN_MAX_AGE"]
-        and connection.close_at is not None
-        and time.monotonic() >= connection.close_at
-    )
+def _text(sql: Any, connection: Any) -> str:
+    """Return the text of a statement that is no `str`, such as one of `psycopg.sql`."""
+    try:
+        return str(sql.as_string(connection.connection))
+    except Exception:  # noqa: BLE001 - whoever executes it will say what is wrong with it
+        return str(sql)
 
 
 def _drop(connection: Any) -> None:
@@ -121,5 +227,11 @@ def _drop(connection: Any) -> None:
         connection.close()
     except BaseException:
         logger.exception("A connection to %r could not be closed.", connection.alias)
-    with contextlib.suppress(AttributeError):
-        del connections[connection.alias]
+    known = _thread.sessions
+    if known is not None:
+        known.pop(connection.alias, None)
+    try:
+        if connections[connection.alias] is connection:
+            del connections[connection.alias]
+    except AttributeError:
+        pass
