@@ -116,7 +116,7 @@ class Rescuer(Service):
             if not self._beat(name):
                 return 0
         if self._says_it_stops:
-            self._run(statements.stopping_worker(schema=self._schema, worker_id=name))
+            self._ask(statements.stopping_worker(schema=self._schema, worker_id=name))
             self._says_it_stops = False
         if time.monotonic() >= self._next_sweep:
             self._sweep(name)
@@ -127,7 +127,7 @@ class Rescuer(Service):
             # The same name again where an answer was lost, or a row would be left that is no one's.
             self._name = self._name or new_worker_id()
             now = time.monotonic()
-            if self._run(
+            if self._ask(
                 statements.register_worker(
                     schema=self._schema,
                     worker_id=self._name,
@@ -150,7 +150,7 @@ class Rescuer(Service):
 
     def _beat(self, name: str) -> bool:
         now = time.monotonic()
-        if name in self._run(statements.beat(schema=self._schema, worker_ids=[name])):
+        if name in self._ask(statements.beat(schema=self._schema, worker_ids=[name])):
             self._heard_at, self._next_beat = now, now + self._heartbeat
             self.beaten.occur(name)
             return True
@@ -169,17 +169,17 @@ class Rescuer(Service):
     def _sweep(self, name: str) -> None:
         now = time.monotonic()
         orphans, foreign = now >= self._next_orphans, now >= self._next_foreign
-        rescued = self._run(
+        rescued = self._ask(
             statements.rescue(schema=self._schema, by=name, orphans=orphans, foreign=foreign)
         )
         _report(rescued)
         if rescued.jobs or rescued.queues:
             self._on_freed()
         more = rescued.jobs >= statements.MOST_JOBS
-        trimmed = self._run(statements.trim_job_errors(schema=self._schema))
+        trimmed = self._ask(statements.trim_job_errors(schema=self._schema))
         more = more or trimmed >= statements.MOST_ERRORS
         if orphans:
-            self._run(statements.forget_workers(schema=self._schema))
+            self._ask(statements.forget_workers(schema=self._schema))
             self._next_orphans = now + _between(ORPHANS_EVERY)
         if foreign:
             self._next_foreign = now + _between(FOREIGN_EVERY)
@@ -192,15 +192,16 @@ class Rescuer(Service):
             if name is None:
                 return
             try:
-                self._run(statements.leave_worker(schema=self._schema, worker_id=name))
+                self._ask(statements.leave_worker(schema=self._schema, worker_id=name))
                 return
             except PASSING as error:
                 pause = self._link.pause(error)
                 if left:
                     self.wait(pause)
 
-    def _run(self, statement: Statement[T]) -> T:
+    def _ask(self, statement: Statement[T]) -> T:
         return self._link.run_prepared(self._settings, statement)
+
 
 def _report(rescued: Rescued) -> None:
     for name in rescued.workers:

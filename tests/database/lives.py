@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
+import pytest
 from psycopg.rows import namedtuple_row
 
 from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements import workers
+from django_graphile_worker.statements.base import Statement
 from django_graphile_worker.statements.workers import Rescued
 from tests.database.stage import Row, Session, Stage
+
+T = TypeVar("T")
 
 # Who sweeps; it has been heard for an hour.
 WATCH = "django:test:2:watch"
 
 
+class Change(NamedTuple):
+    """What is changed in the statement of that name: each text that stands there, into another."""
+
+    name: str
+    texts: dict[str, str]
+
+
+@contextmanager
+def shown_by(change: Change | None) -> Iterator[None]:
+    """The check inside holds; after a careless statement it has to fail."""
+    if change is None:
+        yield
+    else:
+        with pytest.raises(AssertionError):
+            yield
+
+
 class Lives:
-    """Rows of `django_workers`, made as the test wishes, and the statements over them."""
+    """Rows of `django_workers`, made as the test wishes, and the statements over them.
+
+    `careless` is a change to a statement's text, and what it is changed to: with it a test shows
+    that it finds the fault.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.schema = stage.schema
+        self.careless: Change | None = None
 
-    def query(self, text: str, params: Any = None, session: Session | None = None) -> list[Row]:
-        """Run SQL in which `{workers}`, `{errors}` and `{renewed}` stand, and the stage's names."""
-        for name, table in (
-            ("workers", "django_workers"),
-            ("errors", "django_job_errors"),
-            ("renewed", "django_renewed_locks"),
-        ):
-            text = text.replace(f"{{{name}}}", f"{{schema}}.{table}")
-        return self.stage.query(text, params, session)
+    def run(self, statement: Statement[T], session: Session | None = None) -> T:
+        """Run a statement, with the change to it if it is the one to be changed."""
+        if self.careless is not None and statement.name == self.careless.name:
+            text = statement.text
+            for old, new in self.careless.texts.items():
+                assert old in text, f"{statement.name} does not have {old!r}"
+                text = text.replace(old, new)
+            statement = dataclasses.replace(statement, text=text)
+        return self.stage.run(statement, session)
 
     def born(self, *names: str, silent: float = 0, watching: float = 3_600, **columns: Any) -> None:
         """Write workers down that were heard last `silent` seconds ago; 5 s and 30 s are theirs."""
         for name in names:
             values = {"heartbeat": "5 s", "stale_after": "30 s", **columns}
             more = "".join(f", {column}" for column in values)
-            self.query(
+            self.stage.query(
                 "insert into {workers} (worker_id, host, pid, concurrency, started_at,"
                 f" last_beat_at, watching_since{more}) values (%(name)s, 'test', 1, 1,"
                 " now() - interval '1 day', now() - %(silent)s * interval '1 s',"
@@ -50,16 +78,17 @@ class Lives:
             )
 
     def row(self, name: str) -> Row:
-        rows = self.query("select * from {workers} where worker_id = %s", [name])
+        rows = self.stage.query("select * from {workers} where worker_id = %s", [name])
         return rows[0] if rows else None
 
     def beat(self, *names: str, session: Session | None = None) -> set[str]:
-        return set(self.stage.run(workers.beat(schema=self.schema, worker_ids=names), session))
+        alive = self.run(workers.beat(schema=self.schema, worker_ids=names), session)
+        return set(alive)
 
     def rescue(
         self, *names: str, by: str | None = None, session: Session | None = None, **options: Any
     ) -> Rescued:
-        return self.stage.run(
+        return self.run(
             workers.rescue(schema=self.schema, worker_ids=names, by=by, **options), session
         )
 
@@ -69,34 +98,45 @@ class Lives:
             self.born(WATCH)
         return self.rescue(by=WATCH, **options)
 
+    def register(self, name: str) -> bool:
+        return self.run(
+            workers.register_worker(
+                schema=self.schema,
+                worker_id=name,
+                host="test",
+                pid=1,
+                concurrency=1,
+                heartbeat=5,
+                stale_after=30,
+            )
+        )
+
     def leave(self, name: str, session: Session | None = None) -> bool:
-        return self.stage.run(workers.leave_worker(schema=self.schema, worker_id=name), session)
+        return self.run(workers.leave_worker(schema=self.schema, worker_id=name), session)
 
     def forget(self) -> int:
-        return self.stage.run(workers.forget_workers(schema=self.schema))
+        return self.run(workers.forget_workers(schema=self.schema))
 
     def take(self, name: str, session: Session | None = None, **options: Any) -> list[LockedJob]:
         """Take due jobs in the name of a worker."""
-        tasks = [row.identifier for row in self.query("select identifier from {tasks}")]
+        tasks = [row.identifier for row in self.stage.query("select identifier from {tasks}")]
         values: dict[str, Any] = {"identifiers": tasks, "slots": 100, "room": 100, **options}
-        return self.stage.run(
-            statements.get_jobs(schema=self.schema, worker_id=name, **values), session
-        )
+        return self.run(statements.get_jobs(schema=self.schema, worker_id=name, **values), session)
 
     def take_one(self, name: str, session: Session | None = None) -> LockedJob:
         (job,) = self.take(name, session)
         return job
 
     def errors(self) -> list[Row]:
-        return self.query("select * from {errors} order by id")
+        return self.stage.query("select * from {errors} order by id")
 
     def queue(self, name: str) -> Row:
-        (row,) = self.query("select * from {queues} where queue_name = %s", [name])
+        (row,) = self.stage.query("select * from {queues} where queue_name = %s", [name])
         return row
 
     def age(self, jobs: Sequence[LockedJob], hours: float) -> None:
         """Let the locks of jobs, and of their queues, be so old."""
-        self.query(
+        self.stage.query(
             "with aged as (update {jobs} set locked_at = locked_at - %(hours)s * interval '1 h'"
             " where id = any (%(ids)s) returning job_queue_id)"
             " update {queues} set locked_at = locked_at - %(hours)s * interval '1 h'"

@@ -34,6 +34,9 @@ TABLES = {
     "tasks": "_private_tasks",
     "queues": "_private_job_queues",
     "conflicts": "django_key_conflicts",
+    "workers": "django_workers",
+    "errors": "django_job_errors",
+    "renewed": "django_renewed_locks",
 }
 FUNCTIONS = (
     "add_job",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_a_dead_workers_job_runs_again_after_its_backoff(stage: Stage, lives: Li
     job_id = stage.make_job(attempts=1, run_at=datetime.now(UTC))
     lives.take_one(DEAD)
     before = stage.job(job_id)
-    lives.query("update {workers} set last_beat_at = now() - interval '31 s'")
+    stage.query("update {workers} set last_beat_at = now() - interval '31 s'")
 
     rescued = lives.sweep()
 
@@ -41,7 +42,7 @@ def test_a_dead_workers_job_runs_again_after_its_backoff(stage: Stage, lives: Li
     assert row.is_available
     assert row.attempts == 2
     assert row.last_error == f"WorkerDied: the worker {DEAD} died before it had ended this job."
-    (now,) = lives.query("select dead_at from {workers} where dead_at is not null")
+    (now,) = stage.query("select dead_at from {workers} where dead_at is not null")
     assert row.run_at - now.dead_at == timedelta(seconds=7.389056)  # e ** 2
     assert row.payload == before.payload
     (error,) = lives.errors()
@@ -122,7 +123,7 @@ def test_a_lock_that_came_later_under_the_dead_name_is_freed_later(
     # A fetch that had begun before, and seen itself alive, ends only now.
     job_id = stage.make_job(queue="lane", attempts=1, locked_by=DEAD, locked_at=datetime.now(UTC))
     stage.query("update {queues} set locked_by = %s, locked_at = now()", [DEAD])
-    lives.query("update {workers} set dead_at = now() - interval '1 h' where dead_at is not null")
+    stage.query("update {workers} set dead_at = now() - interval '1 h' where dead_at is not null")
     assert lives.forget() == 0
 
     rescued = lives.sweep()
@@ -132,11 +133,11 @@ def test_a_lock_that_came_later_under_the_dead_name_is_freed_later(
     assert lives.row(DEAD) is None
 
 
-def test_a_row_stays_for_a_while_after_death(lives: Lives) -> None:
+def test_a_row_stays_for_a_while_after_death(stage: Stage, lives: Lives) -> None:
     lives.born(DEAD)
     lives.rescue(DEAD)
     assert lives.forget() == 0
-    lives.query(
+    stage.query(
         "update {workers} set dead_at = now() - interval '11 min' where dead_at is not null"
     )
     assert lives.forget() == 1
@@ -161,7 +162,7 @@ def test_locks_of_ours_without_a_row_are_freed(stage: Stage, lives: Lives) -> No
 def test_others_locks_are_freed_after_four_hours_only(
     stage: Stage, lives: Lives, owner: str | None
 ) -> None:
-    def lock(hours: float, **columns: object) -> int:
+    def lock(hours: float, **columns: Any) -> int:
         at = datetime.now(UTC) - timedelta(hours=hours)
         return stage.make_job(locked_by=owner, locked_at=at, **columns)
 
