@@ -91,6 +91,7 @@ class WorkerPool:
         self._max_jobs = max_jobs
         self._on_name = on_name
         self._failed = False
+        self._name: str | None = None
         self._watch = Watch()
         self._identity = Identity()
         on_end = self._watch.on_end
@@ -207,7 +208,6 @@ class WorkerPool:
         try:
             for part in self.parts:
                 part.start()
-            signals.send(signals.worker_started, pool=self)
             watch.wait_for_a_reason()
             self._stop_gently()
         except BaseException:
@@ -216,7 +216,7 @@ class WorkerPool:
             raise
         finally:
             self._finish()
-            signals.send(signals.worker_stopped, pool=self)
+            signals.send(signals.worker_stopped, type(self), worker_id=self._name)
         return 1 if self._failed or watch.crashed or watch.stops > 1 else 0
 
     def _stop_gently(self) -> None:
@@ -284,8 +284,14 @@ class WorkerPool:
         return max(0, self._max_jobs - self.executor.finished - self.executor.held)
 
     def _on_registered(self) -> None:
-        if self._on_name is not None and self.worker_id is not None:
-            self._on_name(self.worker_id)
+        first, self._name = self._name is None, self.worker_id or ""
+        if self._on_name is not None:
+            self._on_name(self._name)
+        if first:
+            # In the thread that runs the pool, whose connections are the caller's to look after.
+            self._watch.call(
+                lambda: signals.send(signals.worker_started, type(self), worker_id=self._name)
+            )
         self._wake_fetcher()
 
     def _on_lost(self, worker_id: str) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import importlib
+import logging
 import os
+import signal
 import sys
 
 from asgiref.sync import sync_to_async
@@ -17,7 +21,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
     from django.db import connection
 
-    from django_graphile_worker import task
+    from django_graphile_worker import enqueue, task
 
     @task
     def wait_for_lock(number: int) -> None:
@@ -35,6 +39,29 @@ def main() -> None:
         with connection.cursor() as cursor:
             cursor.execute("select pg_advisory_lock(%s)", [number])
 
+    @task
+    def tell_process() -> None:
+        """Leave a job that nobody serves, with the id of this process."""
+        enqueue("told", {"pid": os.getpid()})
+
+    @task
+    def die() -> None:
+        """End this process as the kernel does where memory is short."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @task
+    def hold_interpreter(seconds: int) -> None:
+        """Let no other thread of this process run meanwhile."""
+        ctypes.PyDLL(None).sleep(seconds)
+
+    if module := os.environ.get("MODULE_OF_TASKS"):
+        importlib.import_module(module)
+    if os.environ.get("LOG_RELOADER"):
+        # It says which files it has seen.
+        logger = logging.getLogger("django.utils.autoreload")
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
     execute_from_command_line(sys.argv)
 
 
