@@ -55,6 +55,7 @@ FLOORS: list[set[str]] = [
         "worker.keeper",
     },
     {"worker.pool", "worker.supervisor", "management.arguments"},
+    {"management.greeting"},
     {"checks", "admin.base"},
     {"admin.jobs"},
     # The doors, and what only gathers: nothing imports these.

@@ -16,11 +16,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from django_graphile_worker.conf import Config
 from django_graphile_worker.exceptions import GraphileWorkerError
-from django_graphile_worker.management import arguments
+from django_graphile_worker.management import arguments, greeting
 from django_graphile_worker.registry import registry
 from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.parent import SUPPORTED, Parent
-from django_graphile_worker.worker.pool import PREFETCH, WorkerPool
+from django_graphile_worker.worker.pool import WorkerPool
 from django_graphile_worker.worker.shutdown import Stops, on_signal
 
 LEVELS = {0: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
@@ -217,37 +217,17 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except psycopg.Error as error:
             raise CommandError(f"The database {database!r} said: {error}") from error
-        tasks = arguments.identifiers(options, registry.identifiers())
-        facts = {
-            "database": database,
-            "schema": config.schema,
-            "revision": revision,
-            "functions": "none of ours" if functions is None else functions,
-            "slots": config.concurrency,
-            "processes": processes,
-            "poll_interval": config.poll_interval,
-            "prefetch": PREFETCH if config.prefetch is None else config.prefetch,
-            "listens": config.listen_alias if not options["once"] else None,
-            "tasks": tasks,
-        }
         self._say(
             config,
             options,
-            "Worker starts\n"
-            "  database  %(database)s, schema %(schema)s "
-            "(revision %(revision)s, functions %(functions)s)\n"
-            "  slots     %(slots)d"
-            + (f" in each of {processes} processes" if processes > 1 else "")
-            + ", takes up to %(prefetch)d more jobs ahead\n"
-            "  looks     for jobs every %(poll_interval)g s, "
-            + (
-                "listens for new ones on %(listens)s"
-                if facts["listens"] is not None
-                else "does not listen for new ones"
-            )
-            + "\n  tasks     "
-            + (", ".join(tasks) or "none: no installed app has tasks in a tasks.py"),
-            facts,
+            *greeting.compose(
+                config,
+                revision=revision,
+                functions=functions,
+                tasks=arguments.identifiers(options, registry.identifiers()),
+                processes=processes,
+                listens=not options["once"],
+            ),
         )
 
     def _say(
