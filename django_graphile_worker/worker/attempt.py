@@ -82,7 +82,7 @@ class Attempts:
 
         Raises `BatchFailure` if so.
         """
-        if isinstance(result, list | tuple) and result and job.payload.lstrip()[:1] == "[":
+        if result and isinstance(result, list | tuple) and job.payload.lstrip()[:1] == "[":
             if _are_items(result, job):
                 raise BatchFailure(result)
             _tell(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import re
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -89,7 +88,7 @@ connection_created.connect(_on_connected, dispatch_uid="django_graphile_worker.h
 class Session:
     """A connection of this thread, seen between two jobs."""
 
-    __slots__ = ("_is_postgresql", "_poller", "_raw", "_time_zone", "_touched", "connection")
+    __slots__ = ("_is_postgresql", "_time_zone", "_touched", "connection")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -100,12 +99,10 @@ class Session:
 
     def connected(self) -> None:
         """Take note of how a new connection is."""
-        self._raw = self.connection.connection
         self._touched = False
-        self._poller: Callable[[], object] | None = None
         self._time_zone: bytes | None = None
         if self._is_postgresql:
-            self._time_zone = self._raw.pgconn.parameter_status(b"TimeZone")
+            self._time_zone = self.connection.connection.pgconn.parameter_status(b"TimeZone")
 
     def check(self) -> None:
         """Drop the connection if the server has hung up, or `CONN_MAX_AGE` is over."""
@@ -179,17 +176,17 @@ class Session:
         )
 
     def _is_dead(self) -> bool:
-        """Whether the server has hung up. Costs a round trip only where it has said something."""
+        """Whether the server has hung up. Sends nothing, and does not let another thread run."""
         if not self._is_postgresql:
             return False
-        raw = self.connection.connection
-        if raw.closed:
+        pgconn = self.connection.connection.pgconn
+        try:
+            # Reads what has come, without waiting: first the server's last words, then the end.
+            pgconn.consume_input()
+            pgconn.consume_input()
+        except self.connection.Database.Error:
             return True
-        if self._poller is None or raw is not self._raw:
-            self._raw = raw
-            self._poller = _poller(raw.fileno())
-        # An idle server is silent; its last words, or the stream's end, make the socket readable.
-        return bool(self._poller()) and not self.connection.is_usable()
+        return bool(pgconn.status)
 
     def _is_old(self) -> bool:
         """Whether CONN_MAX_AGE is over. 0, Django's default, would mean a new one each time."""
@@ -199,15 +196,6 @@ class Session:
             and connection.settings_dict["CONN_MAX_AGE"]
             and time.monotonic() >= connection.close_at
         )
-
-
-def _poller(socket: int) -> Callable[[], object]:
-    """Return what tells, without waiting, whether a socket is readable."""
-    if not hasattr(select, "poll"):  # Windows, whose select() takes any number
-        return lambda: select.select([socket], [], [], 0)[0]
-    poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return lambda: poll.poll(0)
 
 
 def _text(sql: Any, connection: Any) -> str:
