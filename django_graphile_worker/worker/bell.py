@@ -18,19 +18,31 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Bell:
-    """Rung from any thread; waited at by one. Closed only by that one."""
+    """Rung from any thread; opened, waited at and closed by one."""
+
+    _receiver: socket.socket
+    _sender: socket.socket
+    _selector: selectors.DefaultSelector
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_open = False
+        self._rung = False
+        self._ear: Connection | None = None
+        self._offered: Connection | None = None
+
+    def open(self) -> None:
+        """Begin to wait; who rang before ends the first wait."""
+        # A wait for a socket can only be ended through another one.
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
-        self._lock = threading.Lock()
-        self._closed = False
-        self._rung = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._receiver, selectors.EVENT_READ)
-        self._ear: Connection | None = None
-        self._offered: Connection | None = None
+        with self._lock:
+            self._is_open = True
+            if self._rung:
+                self._sender.send(b"!")
 
     def ring(self) -> None:
         """End the present wait, or the next one."""
@@ -38,7 +50,7 @@ class Bell:
             return
         with self._lock:
             self._rung = True
-            if not self._closed:
+            if self._is_open:
                 with contextlib.suppress(BlockingIOError):
                     self._sender.send(b"!")
 
@@ -78,7 +90,7 @@ class Bell:
         """Stop waiting for good."""
         self.give_ear_back()
         with self._lock:
-            self._closed = True
+            self._is_open = False
             self._selector.close()
             self._receiver.close()
             self._sender.close()

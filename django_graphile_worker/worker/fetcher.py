@@ -120,6 +120,7 @@ class Fetcher(Service):
             self._on_deaf()
 
     def work(self, number: int) -> None:
+        self._bell.open()
         try:
             while not self.stopping:
                 try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -40,6 +40,10 @@ class Watch:
         """Tell that there is nothing left to do."""
         self._messages.put(DONE)
 
+    def call(self, function: Callable[[], None]) -> None:
+        """Have something done by the thread that watches."""
+        self._messages.put(function)
+
     def on_end(self, part: Service, error: BaseException | None) -> None:
         """Tell that a part has ended, or that a thread of it has died of `error`."""
         self._messages.put(Ended(part, error))
@@ -71,6 +75,8 @@ class Watch:
             self.stops += 1
         elif message is DONE:
             self.done = True
+        elif callable(message):
+            message()
         elif isinstance(message, Ended):
             if message.error is None:
                 self.ended.add(message.part)
