@@ -54,7 +54,8 @@ class Outages:
             self._next_line = now + self._silence
             self._silence = min(LONGEST_SILENCE, self._silence * 2)
             unsaid, self._unsaid = self._unsaid, 0
-        text = " ".join(str(error).split()) or type(error).__name__
+        said = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
+        text = " ".join(said.split()) or type(error).__name__
         more = f" (and {unsaid} more such errors since)" if unsaid else ""
         logger.warning("The %s will try again: %s%s", part, text[:LONGEST_TEXT], more)
 

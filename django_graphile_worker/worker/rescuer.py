@@ -21,9 +21,12 @@ logger = logging.getLogger("graphile_worker")
 
 T = TypeVar("T")
 
-# What only now and then is worth a look, in seconds between two of them: locks of workers of ours
-# that have no row (and rows of workers long dead), and locks of others that are four hours old.
-# Each worker does it at times of its own, the first time soon after its start.
+# Seconds between two sweeps, or as often as the heart beats if that is more often.
+SWEEP_EVERY = 5.0
+
+# What only now and then is worth a look, in seconds between two of them: locks of ours that grow
+# old, locks of workers of ours that have no row, rows of workers long dead; and locks of others
+# that are four hours old. Each worker does it at times of its own, the first time soon after start.
 ORPHANS_EVERY = (45.0, 75.0)
 FOREIGN_EVERY = (480.0, 600.0)
 
@@ -37,7 +40,7 @@ LAST_TRIES = 2
 class Rescuer(Service):
     """Keeps this worker's row alive on a connection of its own, and looks after the others'.
 
-    It registers under a new name, beats every `heartbeat` seconds and sweeps as often. Other
+    It registers under a new name, beats every `heartbeat` seconds, and sweeps. Other
     workers declare it dead after `stale_after` seconds of silence; it then calls `on_lost(name)`,
     takes another name and calls `on_registered()`, as it does at the start. `on_freed()` is called
     when a sweep has freed jobs or named queues.
@@ -66,6 +69,7 @@ class Rescuer(Service):
         self._concurrency = concurrency
         self._heartbeat = heartbeat
         self._stale_after = stale_after
+        self._sweep_every = min(heartbeat, SWEEP_EVERY)
         self._on_registered = on_registered
         self._on_lost = on_lost
         self._on_freed = on_freed
@@ -142,7 +146,7 @@ class Rescuer(Service):
             self._name = None
         name, self._name = self._name, None
         self._heard_at, self._next_beat = now, now + self._heartbeat
-        self._next_sweep = now + _between((0, self._heartbeat))
+        self._next_sweep = now + _between((0, self._sweep_every))
         self._identity.worker_id = name
         self._on_registered()
         self.registered.occur(name)
@@ -179,11 +183,12 @@ class Rescuer(Service):
         trimmed = self._ask(statements.trim_job_errors(schema=self._schema))
         more = more or trimmed >= statements.MOST_ERRORS
         if orphans:
+            self._ask(statements.renew_locks(schema=self._schema, worker_ids=[name]))
             self._ask(statements.forget_workers(schema=self._schema))
             self._next_orphans = now + _between(ORPHANS_EVERY)
         if foreign:
             self._next_foreign = now + _between(FOREIGN_EVERY)
-        self._next_sweep = now + (0 if more else self._heartbeat * random.uniform(0.8, 1.2))  # noqa: S311
+        self._next_sweep = now + (0 if more else self._sweep_every * _between((0.8, 1.2)))
         self.swept.occur(rescued)
 
     def _leave(self) -> None:

@@ -85,6 +85,9 @@ class Lives:
         alive = self.run(workers.beat(schema=self.schema, worker_ids=names), session)
         return set(alive)
 
+    def renew(self, *names: str) -> int:
+        return self.run(workers.renew_locks(schema=self.schema, worker_ids=names))
+
     def rescue(
         self, *names: str, by: str | None = None, session: Session | None = None, **options: Any
     ) -> Rescued:

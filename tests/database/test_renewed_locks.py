@@ -50,7 +50,7 @@ def test_an_old_lock_of_a_live_worker_is_renewed(stage: Stage, lives: Lives) -> 
     job = taken(stage, lives, 3.01, queue="lane")
     before = stage.job(job.id)
 
-    assert lives.beat(A, B) == {A, B}
+    assert lives.renew(A, B) == 1
 
     row = stage.job(job.id)
     assert hours_old(stage, "jobs") == hours_old(stage, "queues") == [0]
@@ -67,17 +67,17 @@ def test_an_old_lock_of_a_live_worker_is_renewed(stage: Stage, lives: Lives) -> 
 
 def test_a_younger_lock_is_left_alone(stage: Stage, lives: Lives) -> None:
     taken(stage, lives, 2.99, queue="lane")
-    lives.beat(A)
+    lives.renew(A)
     assert hours_old(stage, "jobs") == hours_old(stage, "queues") == [2.99]
     assert stage.count("renewed") == 0
 
 
 def test_the_true_start_is_kept_through_several_renewals(stage: Stage, lives: Lives) -> None:
     job = taken(stage, lives, 3.5, queue="lane")
-    lives.beat(A)
+    lives.renew(A)
     lives.age([job], 3.5)
     stage.query("update {renewed} set locked_at = locked_at - interval '3.5 h'")
-    lives.beat(A)
+    lives.renew(A)
 
     (renewed,) = stage.query("select * from {renewed}")
     assert renewed.taken_at == job.locked_at
@@ -91,13 +91,13 @@ def test_the_record_of_an_earlier_attempt_is_not_taken_for_this_ones(
     stage: Stage, lives: Lives
 ) -> None:
     job = taken(stage, lives, 5)
-    lives.beat(A)
+    lives.renew(A)
     lives.rescue(A)
     lives.born("django:test:5:a2")
     stage.query("update {jobs} set run_at = now()")
     again = lives.take_one("django:test:5:a2")
     lives.age([again], 3.1)
-    lives.beat("django:test:5:a2")
+    lives.renew("django:test:5:a2")
 
     (renewed,) = stage.query("select * from {renewed}")
     assert renewed.taken_at == again.locked_at - timedelta(hours=3.1)
@@ -113,7 +113,7 @@ def test_nobody_elses_lock_is_renewed(stage: Stage, lives: Lives, owner: str) ->
     else:
         for table in ("jobs", "queues"):
             stage.query(f"update {{{table}}} set locked_by = 'worker-1'")
-    lives.beat(A)
+    lives.renew(A)
     assert hours_old(stage, "jobs") == hours_old(stage, "queues") == [3.5]
 
 
@@ -122,11 +122,11 @@ def test_job_and_queue_are_renewed_together_or_not(stage: Stage, lives: Lives, h
     taken(stage, lives, 3.5, queue="lane")
     session = stage.session()
     stage.query(f"select from {{{held}}} for update", session=session)
-    assert lives.beat(A) == {A}
+    assert lives.renew(A) == 0
     assert hours_old(stage, "jobs") == hours_old(stage, "queues") == [3.5]
 
     session.rollback()
-    lives.beat(A)
+    lives.renew(A)
     assert hours_old(stage, "jobs") == hours_old(stage, "queues") == [0]
 
 
@@ -135,7 +135,7 @@ def test_a_queue_that_was_unlocked_by_hand_does_not_hold_its_job_up(
 ) -> None:
     taken(stage, lives, 3.5, queue="lane")
     stage.query("update {queues} set locked_by = null, locked_at = null")
-    lives.beat(A)
+    lives.renew(A)
     assert hours_old(stage, "jobs") == [0]
     (renewed,) = stage.query("select * from {renewed}")
     assert renewed.queue_id is None
@@ -143,7 +143,7 @@ def test_a_queue_that_was_unlocked_by_hand_does_not_hold_its_job_up(
 
 def test_the_record_goes_when_the_lock_is_gone(stage: Stage, lives: Lives) -> None:
     job = taken(stage, lives, 3.5, queue="lane")
-    lives.beat(A)
+    lives.renew(A)
     lives.forget()
     assert stage.count("renewed") == 1
 
@@ -158,7 +158,7 @@ def test_the_record_goes_when_the_lock_is_gone(stage: Stage, lives: Lives) -> No
 
 def test_the_history_tells_the_true_start(stage: Stage, lives: Lives) -> None:
     job = taken(stage, lives, 3.5, queue="lane")
-    lives.beat(A)
+    lives.renew(A)
     lives.rescue(A)
     (error,) = lives.errors()
     assert error.locked_at == job.locked_at

@@ -44,6 +44,9 @@ class Queue:
             queues=self.name("_private_job_queues"),
             tasks=self.name("_private_tasks"),
             conflicts=self.name("django_key_conflicts"),
+            workers=self.name("django_workers"),
+            errors=self.name("django_job_errors"),
+            renewed=self.name("django_renewed_locks"),
             add_job=self.name("add_job"),
         )
         with (session or self.session).cursor(row_factory=dict_row) as cursor:
