@@ -19,6 +19,10 @@ LONGEST_STATEMENT = 5.0
 # stays away, other workers free them when they have been silent for long enough.
 LAST_TRIES = 5.0
 
+# Between two looks at the locks of those who cannot look themselves, in seconds. Node takes a lock
+# for stale after four hours; ours are renewed after three.
+RENEW_EVERY = 60.0
+
 
 class Keeper(Service):
     """Beats every `heartbeat` seconds for the workers that live, on a connection of its own.
@@ -39,6 +43,7 @@ class Keeper(Service):
         self._living: set[str] = set()
         self._dead: deque[str] = deque()
         self._beat_at = 0.0
+        self._renew_at = time.monotonic() + RENEW_EVERY
         self._given_up_at: float | None = None
         self.freed = Moment()
 
@@ -60,8 +65,10 @@ class Keeper(Service):
         try:
             while self._dead or not self.stopping:
                 try:
-                    self._free_the_dead()
+                    # First: where the dead cannot be freed, the living are not to be silent.
                     pause = self._beat()
+                    self._free_the_dead()
+                    self._renew_locks()
                 except PASSING as error:
                     pause = self._link.pause(error)
                     if self.stopping and self._has_lost_patience():
@@ -107,6 +114,16 @@ class Keeper(Service):
             )
         self._beat_at = time.monotonic() + self._heartbeat
         return self._heartbeat
+
+    def _renew_locks(self) -> None:
+        if time.monotonic() < self._renew_at:
+            return
+        if living := self._living:
+            self._link.run_prepared(
+                self._settings,
+                statements.renew_locks(schema=self._schema, worker_ids=sorted(living)),
+            )
+        self._renew_at = time.monotonic() + RENEW_EVERY
 
     def _has_lost_patience(self) -> bool:
         now = time.monotonic()
