@@ -7,6 +7,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from django_graphile_worker.worker.identity import Identity
+
 ME = "django:test:1:me"
 NAMES = (ME, "somebody", "worker", "the next one")
 
@@ -20,3 +22,10 @@ def enlist(session: psycopg.Connection[Any], schema: str, *names: str) -> None:
         ).format(sql.Identifier(schema, "django_workers")),
         [list(names)],
     )
+
+
+def identity(worker_id: str | None = ME) -> Identity:
+    """The identity of a pool that has registered under that name."""
+    made = Identity()
+    made.worker_id = worker_id
+    return made

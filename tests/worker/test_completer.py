@@ -16,6 +16,7 @@ from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.endings import Ending, How, Writer
 from tests.conftest import Connect
 from tests.database.test_get_jobs import ME, fetch
+from tests.living import identity
 from tests.waiting import eventually
 from tests.worker.tools import Queue
 
@@ -38,7 +39,7 @@ def make_completer(queue: Queue, written: SimpleQueue[bool]) -> Iterator[MakeCom
         values: dict[str, Any] = {
             "link": Link("default", "completer"),
             "schema": queue.schema,
-            "worker_id": ME,
+            "identity": identity(),
             "last_wait": WITHIN,
             "on_written": written.put,
             "on_end": lambda part, error: None,
@@ -180,6 +181,22 @@ def test_a_job_that_is_not_ours_any_more_is_dropped_and_logged(
     assert len(queue.jobs()) == 1
 
 
+def test_what_was_taken_under_a_name_that_is_dead_is_dropped_and_logged(
+    queue: Queue, make_completer: MakeCompleter, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = identity()
+    completer = make_completer(identity=name)
+    job_id = queue.add(queue_name="lane")
+    (job,) = fetch(queue)
+    with caplog.at_level(logging.WARNING, "graphile_worker"):
+        name.worker_id = "somebody"
+        completer.add(Outcome(job=job))
+        eventually(lambda: check(completer.backlog == 0))
+
+    assert f"Job {job_id} (noop) was taken by {ME}, which was declared dead" in caplog.text
+    assert queue.locks() == 2
+
+
 def test_it_comes_back_after_its_connection_was_cut(queue: Queue, completer: Completer) -> None:
     for _ in range(5):
         queue.add()
@@ -278,9 +295,9 @@ def test_an_error_that_the_databases_encoding_cannot_hold_is_escaped(
             raise psycopg.errors.UntranslatableCharacter(str(error)) from error
 
     monkeypatch.setattr(link, "run", refuse)
-    ending = Ending(job, How.FAILED, "smile \N{GRINNING FACE}", True, False)
+    ending = Ending(Outcome(job, "smile \N{GRINNING FACE}"), How.FAILED)
     try:
-        Writer(link, queue.schema, ME).write([ending])
+        Writer(link, queue.schema).write(ME, [ending])
     finally:
         link.close()
         queue.query("alter table {jobs} drop constraint as_in_latin_1")

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.fetcher import Fetcher, Load
 from tests.conftest import Connect
 from tests.database.test_get_jobs import ME, ago, fetch, ids
+from tests.living import identity
 from tests.waiting import eventually
 from tests.worker.conftest import StartPool
 from tests.worker.tools import Queue, register
@@ -35,6 +37,9 @@ class Slots:
         self.held.update((job.id, job) for job in jobs)
         self.fed.put(jobs)
 
+    def may_fetch(self) -> int:
+        return 0 if self.unwritten else 1_000
+
     def load(self) -> Load:
         return Load(len(self.held), self.finished)
 
@@ -55,15 +60,19 @@ def make_fetcher(queue: Queue, slots: Slots) -> Iterator[MakeFetcher]:
         values: dict[str, Any] = {
             "link": Link("default", "fetcher"),
             "schema": queue.schema,
-            "worker_id": ME,
+            "identity": identity(),
             "identifiers": ["noop"],
             "concurrency": 2,
             "prefetch": 100,
+            "forbidden_flags": lambda: [],
+            "tidy": lambda: None,
+            "on_deaf": lambda: None,
+            "on_dead": lambda: None,
             "poll_interval": 3_600,
             "once": False,
             "load": slots.load,
             "feed": slots.feed,
-            "may_fetch": lambda: not slots.unwritten,
+            "may_fetch": slots.may_fetch,
             "settled": lambda: not slots.unwritten,
             "known_ids": lambda: list(slots.held),
             "on_drained": slots.drained.set,
@@ -122,14 +131,14 @@ def test_it_takes_ahead_what_the_slots_would_end_in_a_moment(
     assert len(slots.fed.get(timeout=WITHIN)) == 2
 
     # 20,000 a second: the bound is `prefetch`, on top of the slots.
-    fetcher._measured_at -= 1
+    fetcher._pace._measured_at -= 1
     slots.finished = 20_000
     slots.held.clear()
     fetcher.wake()
     assert len(slots.fed.get(timeout=WITHIN)) == 102
 
     # 50 a second: five ahead.
-    fetcher._measured_at -= 1
+    fetcher._pace._measured_at -= 1
     slots.finished += 50
     slots.held.clear()
     fetcher.wake()
@@ -142,9 +151,9 @@ def test_it_takes_nothing_while_too_much_is_unwritten(
     job_id = queue.add()
     asked: SimpleQueue[bool] = SimpleQueue()
 
-    def may_fetch() -> bool:
+    def may_fetch() -> int:
         asked.put(True)
-        return not slots.unwritten
+        return slots.may_fetch()
 
     slots.unwritten = True
     # Nobody wakes it, and it must not wait until the next poll either.
@@ -157,15 +166,101 @@ def test_it_takes_nothing_while_too_much_is_unwritten(
     assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
 
 
-def test_it_sees_past_the_jobs_of_a_queue_that_it_has_just_taken(
+def test_it_takes_no_more_than_it_may(
     queue: Queue, slots: Slots, make_fetcher: MakeFetcher
 ) -> None:
-    first, *_ = [queue.add(queue_name="a", run_at=ago(100 - n)) for n in range(9)]
-    hidden = queue.add(queue_name="b", run_at=ago(10))
-    make_fetcher()
+    first, *_ = [queue.add(run_at=ago(100 - n)) for n in range(9)]
+    make_fetcher(concurrency=5, may_fetch=lambda: 1 - len(slots.held))
 
     assert ids(slots.fed.get(timeout=WITHIN)) == [first]
-    assert ids(slots.fed.get(timeout=WITHIN)) == [hidden]
+
+
+def test_it_leaves_jobs_with_a_forbidden_flag_which_may_change(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    flags = ["a"]
+    flagged = queue.add(flags=["a", "b"])
+    other = queue.add(flags=["b"], queue_name="lane")
+    fetcher = make_fetcher(forbidden_flags=lambda: flags)
+    assert ids(slots.fed.get(timeout=WITHIN)) == [other]
+
+    flags.clear()
+    slots.held.clear()
+    fetcher.wake()
+    assert ids(slots.fed.get(timeout=WITHIN)) == [flagged]
+
+
+def test_while_the_forbidden_flags_are_not_known_nothing_is_fetched(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: SimpleQueue[bool] = SimpleQueue()
+
+    def flags() -> list[str]:
+        asked.put(True)
+        raise LookupError("boom")
+
+    queue.add()
+    make_fetcher(forbidden_flags=flags, poll_interval=0.01)
+    asked.get(timeout=WITHIN)
+    asked.get(timeout=WITHIN)
+
+    assert slots.fed.empty()
+    assert "LookupError: boom" in caplog.text
+
+
+def test_a_worker_that_is_declared_dead_takes_nothing_and_is_told(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    told: SimpleQueue[bool] = SimpleQueue()
+    queue.query("update {workers} set dead_at = now() where worker_id = %s", [ME])
+    queue.add()
+    make_fetcher(on_dead=lambda: told.put(True))
+
+    assert told.get(timeout=WITHIN)
+    assert slots.fed.empty()
+
+
+def test_without_a_name_nothing_is_fetched(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher
+) -> None:
+    tidied: SimpleQueue[bool] = SimpleQueue()
+    name = identity(None)
+    queue.add()
+    fetcher = make_fetcher(identity=name, poll_interval=0.01, tidy=lambda: tidied.put(True))
+    assert not fetcher.join(0.1)
+    assert slots.fed.empty()
+    assert tidied.empty()
+
+    name.worker_id = ME
+    fetcher.wake()
+    assert slots.fed.get(timeout=WITHIN)
+
+
+def test_past_a_head_of_others_jobs_it_goes_lane_by_lane(
+    queue: Queue, slots: Slots, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms: SimpleQueue[bool] = SimpleQueue()
+    get_jobs = statements.get_jobs
+
+    def remember(**options: Any) -> Any:
+        forms.put(options["by_lanes"])
+        return get_jobs(**options)
+
+    monkeypatch.setattr(statements, "get_jobs", remember)
+    queue.add("foreign")
+    queue.query(
+        "insert into {jobs} (task_id, priority) select id, -1 from {tasks}, generate_series(1, 60000)"
+    )
+    job_id = queue.add()
+    fetcher = make_fetcher()
+    assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
+    assert forms.get(timeout=WITHIN) is False
+
+    fetcher.fetched.wait()
+    slots.held.clear()
+    fetcher.wake()
+    assert fetcher.fetched.wait() == []
+    assert forms.get(timeout=WITHIN) is True
 
 
 def test_it_comes_back_after_its_connection_was_cut(
@@ -185,8 +280,7 @@ def test_jobs_whose_fetch_was_never_answered_are_run_all_the_same(
     known = queue.add(queue_name="lane")
     fetcher = make_fetcher()
     assert ids(slots.fed.get(timeout=WITHIN)) == [known]
-    while fetcher.fetched.wait():
-        pass  # it looks once more after a queued job, and must not take the next one
+    assert fetcher.fetched.wait()
 
     # As if the server had done this for the fetcher, and the answer had been lost on its way.
     lost = queue.add(queue_name="other lane")

@@ -31,7 +31,7 @@ def told() -> Told:
     return SimpleQueue()
 
 
-@pytest.fixture(params=["idle", "completer", "executor", "fetcher", "listener"])
+@pytest.fixture(params=["idle", "completer", "executor", "fetcher", "listener", "rescuer"])
 def part(request: pytest.FixtureRequest, make_pool: MakePool, told: Told) -> Service:
     """A part of a pool, alone: the others are never started."""
     pool = make_pool(register())

@@ -213,8 +213,8 @@ def hold_two(queue: Queue, start_pool: StartPool, gate: Gate, **options: Any) ->
     queue.add("task", {"n": 0})
     eventually(lambda: _equal(gate.began, [0]))
     # As fast jobs would have had it: then some are taken ahead.
-    pool.fetcher._ahead = 5
-    pool.fetcher._measured_at = time.monotonic() + 3_600
+    pool.fetcher._pace._ahead = 5
+    pool.fetcher._pace._measured_at = time.monotonic() + 3_600
     return running
 
 
@@ -363,7 +363,7 @@ def test_when_a_part_dies_the_pool_ends_and_says_so(
 
 
 def test_one_slot_that_dies_ends_the_pool_while_the_others_still_run(
-    queue: Queue, start_pool: StartPool, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, start_pool: StartPool
 ) -> None:
     gate = Gate()
     running = start_pool(register(task=gate.task, other=lambda: None), concurrency=2)
@@ -373,7 +373,7 @@ def test_one_slot_that_dies_ends_the_pool_while_the_others_still_run(
     def die(slot: int, job: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(running.pool.executor, "_run_job", die)
+    object.__setattr__(running.pool.executor._sync_slots._around, "begin", die)
     queue.add("other")
     eventually(lambda: _is_set(running.pool.fetcher.stopping))
     gate.open.set()
