@@ -21,7 +21,7 @@ class Deadlines:
         self,
         *,
         on_late: Callable[[Any], None],
-        wait: Callable[[float | None], None],
+        wait: Callable[[float | None], object],
         wake: Callable[[], None],
     ) -> None:
         self._on_late = on_late

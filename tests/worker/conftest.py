@@ -10,7 +10,8 @@ import pytest
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.worker.pool import WorkerPool
 from tests.conftest import Connect
-from tests.worker.tools import Queue, Running
+from tests.worker.bench import WITHIN, Bench, MakeBench
+from tests.worker.tools import Queue, Running, register
 
 MakePool = Callable[..., WorkerPool]
 StartPool = Callable[..., Running]
@@ -60,3 +61,27 @@ def start_pool(make_pool: MakePool) -> Iterator[StartPool]:
             started.pool.stop()
     for started in running:
         started.join()
+
+
+@pytest.fixture
+def make_bench() -> Iterator[MakeBench]:
+    """Start an executor for some tasks; it is stopped when the test ends."""
+    made: list[Bench] = []
+
+    def make_bench(
+        *tasks: Callable[..., Any],
+        registry: Registry | None = None,
+        concurrency: int = 1,
+        options: dict[str, Any] | None = None,
+        **named: Callable[..., Any],
+    ) -> Bench:
+        bench = Bench(registry or register(*tasks, **named), concurrency, **(options or {}))
+        made.append(bench)
+        return bench
+
+    yield make_bench
+    for bench in made:
+        bench.executor.stop()
+        assert bench.executor.join(WITHIN)
+        assert bench.ended.get(timeout=WITHIN) is None
+        assert bench.ended.empty()

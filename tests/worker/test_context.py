@@ -1,0 +1,322 @@
+"""What a task may know of its attempt, and how it says what is to become of the job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_graphile_worker.context import TaskContext
+from django_graphile_worker.exceptions import BatchFailure, InvalidJob, PermanentFailure, Retry
+from django_graphile_worker.registry import Registry, Task
+from tests.worker.bench import NOW, Gate, MakeBench, job
+
+
+def registry_of(function: Callable[..., Any], **options: Any) -> Registry:
+    registry = Registry()
+    registry.add(Task(function, "task", **options))
+    return registry
+
+
+def test_a_task_that_asks_is_given_its_context(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[TaskContext, int]] = []
+
+    def sync(context: TaskContext, n: int) -> None:
+        seen.append((context, n))
+        context.logger.info("at work", extra={"more": 1})
+
+    async def asynchronous(context: TaskContext, n: int) -> None:
+        sync(context, n)
+
+    bench = make_bench(sync, asynchronous, options={"database": "other"})
+    given = {"key": "k", "attempts": 3, "max_attempts": 3, "flags": ["f"], "priority": -1}
+    for name in ("sync", "asynchronous"):
+        with caplog.at_level(logging.INFO, "graphile_worker"):
+            assert bench.run(job(7, name, {"n": 1}, **given)) is None
+        context, n = seen.pop()
+        assert n == 1
+        assert (context.attempt, context.max_attempts, context.is_last_attempt) == (3, 3, True)
+        assert (context.job.id, context.job.task_identifier) == (7, name)
+        assert (context.job.job_key, context.job.flags) == ("k", ("f",))
+        assert (context.job.priority, context.job.run_at) == (-1, NOW)
+        assert context.job.worker_id == "worker"
+        assert context.database == "other"
+        assert context.cron is None
+        assert not context.should_stop
+        assert "job 7" in repr(context)
+        (record,) = (r for r in caplog.records if r.getMessage() == "at work")
+        assert record.__dict__["job_id"] == 7
+        assert record.__dict__["task_identifier"] == name
+        assert record.__dict__["attempt"] == 3
+        assert record.__dict__["worker_id"] == "worker"
+        assert record.__dict__["more"] == 1
+        caplog.clear()
+
+
+def test_cron_is_told_by_the_context_and_taken_out_of_the_arguments(make_bench: MakeBench) -> None:
+    seen: list[Any] = []
+
+    def plain(context: TaskContext, a: int) -> None:
+        seen.append((context.cron, a))
+
+    def declares(context: TaskContext, _cron: Any) -> None:
+        seen.append((context.cron, _cron))
+
+    cron = {"ts": "2026-01-01T00:00:00Z", "backfilled": False}
+    bench = make_bench(plain, declares)
+    assert bench.run(job(1, "plain", {"a": 1, "_cron": cron})) is None
+    assert bench.run(job(2, "declares", {"_cron": cron})) is None
+    assert bench.run(job(3, "plain", {"a": 1})) is None
+    assert seen == [(cron, 1), (cron, cron), (None, 1)]
+
+
+def test_should_stop_tells_that_the_worker_stops(make_bench: MakeBench) -> None:
+    seen: list[bool] = []
+
+    def task(context: TaskContext) -> None:
+        seen.append(context.should_stop)
+        bench.executor.stop()
+        seen.append(context.should_stop)
+
+    bench = make_bench(task)
+    assert bench.run(job(1)) is None
+    assert seen == [False, True]
+
+
+def test_an_async_task_is_cancelled_when_its_timeout_is_over(make_bench: MakeBench) -> None:
+    ended: list[str] = []
+
+    async def task() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("tidied up")
+
+    bench = make_bench(registry=registry_of(task, timeout=0.02))
+    error = bench.run(job(1))
+    assert error is not None
+    assert error.startswith("TimeoutError: it took longer than its timeout of 0.02 s")
+    assert ended == ["tidied up"]
+    assert bench.run(job(2)) is not None
+
+
+def test_a_timeout_of_the_tasks_own_is_its_own_error(make_bench: MakeBench) -> None:
+    async def task() -> None:
+        raise TimeoutError("mine")
+
+    error = make_bench(registry=registry_of(task, timeout=60)).run(job(1))
+    assert error is not None
+    assert error.startswith("TimeoutError: mine")
+
+
+def test_a_sync_task_past_its_timeout_is_told_and_logged_while_it_runs(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, late = Gate(), Gate()
+    seen: list[bool] = []
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "longer than its timeout" in record.getMessage():
+                late.let_go()
+
+    def task(context: TaskContext) -> None:
+        seen.append(context.should_stop)
+        gate.wait()
+        seen.append(context.should_stop)
+
+    bench = make_bench(registry=registry_of(task, timeout=0.05))
+    handler = Heard()
+    logging.getLogger("graphile_worker").addHandler(handler)
+    try:
+        bench.feed(job(7))
+        late.wait()
+    finally:
+        logging.getLogger("graphile_worker").removeHandler(handler)
+    gate.let_go()
+    # It has done its work: to do it again would be worse.
+    assert bench.outcome().error is None
+    assert seen == [False, True]
+    (record,) = (r for r in caplog.records if "longer than its timeout of" in r.getMessage())
+    assert record.__dict__["job_id"] == 7
+
+
+def test_a_job_within_its_timeout_is_not_called_late(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = make_bench(registry=registry_of(lambda: None, timeout=0.05))
+    for n in range(50):
+        assert bench.run(job(n)) is None
+    slots = bench.executor._sync_slots
+    assert not slots._deadlines
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "text", "retry_after", "permanent"),
+    [
+        (Retry(after=90, reason="busy"), "Retry: busy", 90.0, False),
+        (Retry(timedelta(minutes=2)), "Retry", 120.0, False),
+        (Retry(), "Retry", None, False),
+        (PermanentFailure("no such page"), "PermanentFailure: no such page", None, True),
+        (ValueError("x"), "ValueError: x", None, False),
+    ],
+)
+def test_an_error_says_when_to_try_again(
+    make_bench: MakeBench,
+    is_async: bool,
+    error: Exception,
+    text: str,
+    retry_after: float | None,
+    permanent: bool,
+) -> None:
+    def sync() -> None:
+        raise error
+
+    async def asynchronous() -> None:
+        raise error
+
+    bench = make_bench(task=asynchronous if is_async else sync)
+    outcome = bench.outcome_of(job(1))
+    assert outcome.error is not None
+    assert outcome.error.splitlines()[0] == text
+    assert (outcome.retry_after, outcome.permanent) == (retry_after, permanent)
+
+
+@pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), "soon", True, 10**12])
+def test_a_pause_out_of_bounds_is_an_error_of_its_own(make_bench: MakeBench, after: Any) -> None:
+    def task() -> None:
+        raise Retry(after)
+
+    outcome = make_bench(task).outcome_of(job(1))
+    assert outcome.error is not None
+    assert outcome.error.startswith("InvalidJob: after must be")
+    assert outcome.retry_after is None
+
+
+def test_a_task_may_have_a_backoff_of_its_own(make_bench: MakeBench) -> None:
+    def task() -> None:
+        raise ValueError
+
+    bench = make_bench(registry=registry_of(task, backoff=lambda attempt: 10 * attempt))
+    assert bench.outcome_of(job(1, attempts=3)).retry_after == 30.0
+    asked = make_bench(
+        registry=registry_of(lambda: _raise(Retry(5)), backoff=lambda attempt: timedelta(hours=1))
+    )
+    assert asked.outcome_of(job(1)).retry_after == 5.0
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "backoff",
+    [lambda attempt: 1 / 0, lambda attempt: "soon", lambda attempt: -1, lambda: 1, lambda a: None],
+)
+def test_a_backoff_that_fails_leaves_the_queues_own(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture, backoff: Any
+) -> None:
+    bench = make_bench(registry=registry_of(lambda: 1 / 0, backoff=backoff))
+    outcome = bench.outcome_of(job(1))
+    assert outcome.retry_after is None
+    assert outcome.error is not None
+    assert outcome.error.startswith("ZeroDivisionError")
+    assert "its task's backoff failed" in caplog.text
+
+
+ITEMS = [{"id": 1}, {"id": 2}, {"id": 2}, "three"]
+
+
+@pytest.mark.parametrize(
+    ("result", "left"),
+    [
+        (None, None),
+        ([], None),
+        ([{"id": 2}], [{"id": 2}]),
+        ([{"id": 2}, {"id": 2}, "three"], [{"id": 2}, {"id": 2}, "three"]),
+        (({"id": 1},), [{"id": 1}]),
+        (ITEMS, ITEMS),
+        # Results, not items.
+        ([None, None], None),
+        ([{"id": 1}, {"id": 1}], None),
+        ([{"id": 3}], None),
+        ({"id": 1}, None),
+        (7, None),
+        ([object()], None),
+    ],
+)
+def test_a_batch_task_returns_the_items_that_failed(
+    make_bench: MakeBench, result: Any, left: Any
+) -> None:
+    outcome = make_bench(task=lambda items: result).outcome_of(job(1, payload=ITEMS))
+    if left is None:
+        assert (outcome.error, outcome.payload) == (None, None)
+    else:
+        assert outcome.payload is not None
+        assert json.loads(outcome.payload) == left
+        assert outcome.error == f"BatchFailure: {len(left)} of 4 items failed"
+
+
+def test_a_list_returned_for_what_is_no_batch_is_a_result(make_bench: MakeBench) -> None:
+    outcome = make_bench(task=lambda a: [a]).outcome_of(job(1, payload={"a": 1}))
+    assert (outcome.error, outcome.payload) == (None, None)
+
+
+def test_a_batch_task_may_raise_with_what_is_left(make_bench: MakeBench) -> None:
+    async def task(items: list[Any]) -> None:
+        raise BatchFailure([{"id": 1, "tries": 2}], "the others went through")
+
+    outcome = make_bench(task).outcome_of(job(1, payload=ITEMS))
+    assert outcome.error == "BatchFailure: 1 of 4 items failed: the others went through"
+    assert outcome.payload == '[{"id":1,"tries":2}]'
+
+
+@pytest.mark.parametrize(
+    ("items", "payload", "text"),
+    [
+        (ITEMS * 2, ITEMS, "8 items failed, of a batch of 4"),
+        ([object()], ITEMS, "not JSON serializable"),
+        ([float("nan")], ITEMS, "Out of range float"),
+        (7, ITEMS, "not iterable"),
+        ([1], {}, "not an array"),
+    ],
+)
+def test_items_that_cannot_be_kept_leave_the_whole_batch(
+    make_bench: MakeBench, items: Any, payload: Any, text: str
+) -> None:
+    outcome = make_bench(task=lambda *args: _raise(BatchFailure(items))).outcome_of(
+        job(1, payload=payload)
+    )
+    assert outcome.payload is None
+    assert outcome.error is not None
+    assert text in outcome.error
+
+
+def test_a_batch_of_which_nothing_is_left_has_succeeded(make_bench: MakeBench) -> None:
+    outcome = make_bench(task=lambda items: _raise(BatchFailure([]))).outcome_of(
+        job(1, payload=ITEMS)
+    )
+    assert outcome.error is None
+
+
+def test_items_of_another_language_go_back_as_they_came(make_bench: MakeBench) -> None:
+    stored = '[{"a": "\\u0000 \\ud83e"}, 12345678901234567890]'
+    given = job(1)._replace(payload=stored)
+    outcome = make_bench(task=lambda items: items).outcome_of(given)
+    assert outcome.payload is not None
+    assert outcome.payload.isascii()
+    assert json.loads(outcome.payload) == json.loads(stored)
+
+
+def test_the_constructor_of_retry_refuses_at_once() -> None:
+    with pytest.raises(InvalidJob, match="after must be a timedelta or a number of seconds"):
+        Retry(after=-5)
