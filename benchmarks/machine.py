@@ -39,7 +39,8 @@ def cpu(backend: int) -> float | None:
 
 
 class Watch:
-    """Measures the CPU that others use: not this process, not the PostgreSQL it talks to.
+    """Measures the CPU that others use: not this process and those it has waited for, not the
+    PostgreSQL it talks to.
 
     ``backend`` is the process id of a session; its parent is the server. Where the server runs
     elsewhere, or /proc is missing, nothing is known and ``others()`` returns ``None``.
@@ -68,12 +69,18 @@ class Watch:
             # user, nice, system, irq, softirq, steal: all but idle and waiting for a disk.
             fields = [int(n) for n in (PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]]
             busy = sum(fields) - fields[3] - fields[4]
-            return busy - sum(self._ours())
+            return busy - sum(self._ours().values())
         except (OSError, ValueError, IndexError):
             return None
 
-    def _ours(self) -> list[int]:
-        own, found = os.getpid(), []
+    def server(self) -> float | None:
+        """Seconds of CPU that the server has used so far, with all its processes."""
+        if self._server is None:
+            return None
+        return sum(used for pid, used in self._ours().items() if pid != os.getpid()) / TICKS
+
+    def _ours(self) -> dict[int, int]:
+        own, found = os.getpid(), {}
         for folder in PROC.iterdir():
             if not folder.name.isdigit():
                 continue
@@ -81,10 +88,11 @@ class Watch:
             if stat is None:
                 continue
             used = int(stat[11]) + int(stat[12])
-            if int(folder.name) == self._server:
-                found.append(used + int(stat[13]) + int(stat[14]))  # and its children that ended
-            elif int(folder.name) == own or int(stat[1]) == self._server:
-                found.append(used)
+            if int(folder.name) in (self._server, own):
+                # With their children that ended.
+                found[int(folder.name)] = used + int(stat[13]) + int(stat[14])
+            elif int(stat[1]) == self._server:
+                found[int(folder.name)] = used
         return found
 
     @classmethod

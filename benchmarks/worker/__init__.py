@@ -1,0 +1,3 @@
+"""The worker beside its peers: ``python -m benchmarks.worker --help``."""
+
+from __future__ import annotations
