@@ -18,6 +18,9 @@ from django.utils.translation import pgettext_lazy
 
 from django_graphile_worker.fields import JSONTextField, TimestampField
 from django_graphile_worker.readonly import QueueManager, ReadOnlyModel, ReadOnlyQuerySet
+from django_graphile_worker.records import JobError as JobError
+from django_graphile_worker.records import KeyConflict as KeyConflict
+from django_graphile_worker.records import Worker as Worker
 from django_graphile_worker.tables import db_table
 
 
@@ -182,38 +185,3 @@ class KnownCrontab(ReadOnlyModel):
 
     def __str__(self) -> str:
         return self.identifier
-
-
-class KeyConflict(ReadOnlyModel):
-    """A superseding: a keyed job was added while the key's holder was not available.
-
-    `superseded_state` is `"locked"` (it was running) or `"failed"` (no attempts left); the
-    superseded columns tell how that job stood just before. `outcome` and `finished_at` are filled
-    in when a worker of this package ends it, and stay null where another language's worker did.
-    """
-
-    id = models.BigAutoField(primary_key=True)
-    recorded_at = TimestampField(_("recorded at"))
-    key = models.TextField(pgettext_lazy("job", "key"))
-    mode = models.TextField(_("job key mode"))
-    superseded_job_id = models.BigIntegerField(_("superseded job"))
-    superseded_task = models.TextField(_("superseded job's task"), null=True)  # noqa: DJ001
-    superseded_state = models.TextField(_("superseded job's state"))
-    superseded_attempts = models.SmallIntegerField(_("superseded job's attempts"))
-    superseded_max_attempts = models.SmallIntegerField(_("superseded job's max attempts"))
-    superseded_locked_by = models.TextField(_("locked by"), null=True)  # noqa: DJ001
-    superseded_locked_at = TimestampField(_("locked at"), null=True)
-    successor_job_id = models.BigIntegerField(_("successor job"))
-    successor_task = models.TextField(_("successor job's task"), null=True)  # noqa: DJ001
-    outcome = models.TextField(_("outcome"), null=True)  # noqa: DJ001
-    finished_at = TimestampField(_("finished at"), null=True)
-
-    class Meta:
-        managed = False
-        db_table = db_table("django_key_conflicts")
-        default_permissions = ("view",)
-        verbose_name = _("keyed-job conflict")
-        verbose_name_plural = _("keyed-job conflicts")
-
-    def __str__(self) -> str:
-        return self.key

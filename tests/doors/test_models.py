@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,24 +14,28 @@ from pytest_django import DjangoAssertNumQueries
 from django_graphile_worker.conf import get_config
 from django_graphile_worker.models import (
     Job,
+    JobError,
     JobQueue,
     KeyConflict,
     KnownCrontab,
     LockedJob,
     LockedQueue,
     Task,
+    Worker,
 )
 from django_graphile_worker.readonly import ReadOnlyModel
 from tests.doors.conftest import AddJob
 
 MODELS: list[type[ReadOnlyModel]] = [
     Job,
+    JobError,
     JobQueue,
     KeyConflict,
     KnownCrontab,
     LockedJob,
     LockedQueue,
     Task,
+    Worker,
 ]
 
 
@@ -261,3 +265,32 @@ def test_a_row_of_the_project_does_not_decide() -> None:
     user = User()
     user._state.db = "other"
     assert Job._base_manager.db_manager(hints={"instance": user}).all().db == "default"
+
+
+@pytest.mark.django_db
+def test_workers_and_failed_attempts_are_read_whole(schema: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql.SQL(
+                "insert into {} (worker_id, host, pid, concurrency, heartbeat, stale_after)"
+                " values ('django:h:1:x', 'h', 1, 10, '5 s', '1 min 0.5 s')"
+            ).format(sql.Identifier(schema, "django_workers"))
+        )
+        cursor.execute(
+            sql.SQL(
+                "insert into {} (job_id, task_identifier, attempt, max_attempts, error, worker_id)"
+                " values (7, 'send', 2, 25, 'ValueError: no', 'django:h:1:x')"
+            ).format(sql.Identifier(schema, "django_job_errors"))
+        )
+    worker = Worker.objects.get()
+    assert (worker.worker_id, worker.host, worker.pid) == ("django:h:1:x", "h", 1)
+    assert worker.heartbeat == timedelta(seconds=5)
+    assert worker.stale_after == timedelta(seconds=60.5)
+    assert worker.started_at == worker.last_beat_at == worker.watching_since
+    assert (worker.stopping_at, worker.dead_at) == (None, None)
+    assert str(worker) == "django:h:1:x"
+    error = JobError.objects.get()
+    assert (error.job_id, error.task_identifier, error.error) == (7, "send", "ValueError: no")
+    assert (error.attempt, error.max_attempts, error.worker_id) == (2, 25, "django:h:1:x")
+    assert error.locked_at is None
+    assert str(error) == "7 (2)"

@@ -27,7 +27,7 @@ FLOORS: list[set[str]] = [
     {"statements", "registry", "transactions", "tables", "readonly"},
     {
         "requests",
-        "models",
+        "records",
         "operations",
         "worker.service",
         "worker.identity",
@@ -42,7 +42,7 @@ FLOORS: list[set[str]] = [
         "worker.parent",
         "worker.reloading",
     },
-    {"client", "worker.connections", "worker.attempt", "worker.async_threads"},
+    {"client", "models", "worker.connections", "worker.attempt", "worker.async_threads"},
     {"worker.endings", "worker.slots", "worker.child", "asynchronous"},
     {"worker.sync_slots", "worker.async_slot"},
     {"worker.async_slots"},
