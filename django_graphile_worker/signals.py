@@ -16,13 +16,13 @@ from django.dispatch import Signal
 
 logger = logging.getLogger("graphile_worker")
 
-job_started = Signal(use_caching=True)
+job_started = Signal()
 """A job's function is about to be called."""
 
-job_succeeded = Signal(use_caching=True)
+job_succeeded = Signal()
 """A job has ended well; that is not yet written down, so it may happen twice for one job."""
 
-job_failed = Signal(use_caching=True)
+job_failed = Signal()
 """An attempt has failed: with `error`, the exception, and `will_retry`."""
 
 worker_started = Signal()

@@ -130,7 +130,7 @@ class AsyncSlot:
             error = raised
         self._job = None
         await self._settle()
-        if context is not None and (signals.job_succeeded.receivers or signals.job_failed.receivers):
+        if signals.job_succeeded.receivers or signals.job_failed.receivers:
             await self._undisturbed(drive(scope, _tell(task, context, outcome, error)))
             await self._settle()
         return outcome
@@ -189,9 +189,10 @@ async def _await(awaitable: Awaitable[Any]) -> Any:
 async def _call(wrapper: Any, task: AnyTask, context: Any, args: Any, kwargs: Any) -> Any:
     if wrapper is None:
         return await task.function(*args, **kwargs)
+    result = None  # if the wrapper swallows an error
     with wrapper(context):
-        return await task.function(*args, **kwargs)
-    return None  # the wrapper has swallowed an error
+        result = await task.function(*args, **kwargs)
+    return result
 
 
 async def _tell(task: AnyTask, context: Any, outcome: Outcome, error: BaseException | None) -> None:

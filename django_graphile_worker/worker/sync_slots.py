@@ -109,10 +109,12 @@ class SyncSlots:
     def _call(self, task: AnyTask, context: Any, args: Any, kwargs: Any) -> Any:
         if self._around.attempts.wrapper is None:
             return task.function(*args, **kwargs)
+        result = None  # if the wrapper swallows an error
         with self._around.attempts.wrapper(context):
             result = task.function(*args, **kwargs)
-            return _run_awaitable(result) if hasattr(result, "__await__") else result
-        return None  # the wrapper has swallowed an error
+            if hasattr(result, "__await__"):
+                result = _run_awaitable(result)
+        return result
 
 
 def _tell(

@@ -6,8 +6,9 @@ import threading
 from collections import deque
 from typing import Any
 
+from django_graphile_worker.jobs import Outcome
 from tests.waiting import eventually
-from tests.worker.bench import WITHIN, Gate, MakeBench, job
+from tests.worker.bench import WITHIN, Bench, Gate, MakeBench, job
 
 
 def test_an_object_becomes_keyword_arguments_anything_else_one_argument(
@@ -141,13 +142,15 @@ def test_what_comes_of_an_abandoned_job_is_dropped(make_bench: MakeBench) -> Non
 def test_an_outcome_is_told_before_the_job_leaves_those_that_are_held(
     make_bench: MakeBench,
 ) -> None:
+    benches: list[Bench] = []
     held: list[list[int]] = []
-    bench = make_bench(
-        task=lambda: None,
-        options={"on_outcome": lambda outcome: held.append(bench.executor.held_ids())},
-    )
-    bench.feed(job(1))
-    eventually(lambda: _is(bench.executor.finished, 1))
+
+    def on_outcome(outcome: Outcome) -> None:
+        held.append(benches[0].executor.held_ids())
+
+    benches.append(make_bench(task=lambda: None, options={"on_outcome": on_outcome}))
+    benches[0].feed(job(1))
+    eventually(lambda: _is(benches[0].executor.finished, 1))
     assert held == [[1]]
 
 
