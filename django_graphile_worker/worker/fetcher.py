@@ -104,6 +104,7 @@ class Fetcher(Service):
         self._recover_until = 0.0
         self._recover_at = 0.0
         self._lanes_until = 0.0
+        self._planned_on: Connection | None = None
         self._insisting_until: float | None = None
         self._bell = Bell()
         self.fetched = Moment()
@@ -171,9 +172,7 @@ class Fetcher(Service):
             return 0
         if jobs:
             return self._poll_interval
-        if not self._link.run(
-            statements.worker_is_alive(schema=self._schema, worker_id=worker_id)
-        ):
+        if not self._link.run(statements.worker_is_alive(schema=self._schema, worker_id=worker_id)):
             self._on_dead()
         elif self._once and quiet:
             return self._drained(flags)
@@ -182,7 +181,8 @@ class Fetcher(Service):
     def _fetch(
         self, worker_id: str, slots: int, room: int, flags: Sequence[str]
     ) -> list[LockedJob]:
-        self._link.connection()  # not to be counted below
+        connection = self._link.connection()
+        planned, self._planned_on = self._planned_on is connection, connection
         began = time.monotonic()
         jobs = self._link.run_prepared(
             statements.set_up_worker,
@@ -197,7 +197,9 @@ class Fetcher(Service):
             ),
         )
         ended = time.monotonic()
-        if ended - began > TOO_LONG + TOO_LONG_EACH * len(jobs) and began >= self._lanes_until:
+        too_long = ended - began > TOO_LONG + TOO_LONG_EACH * len(jobs)
+        # The first on a connection is planned as well, and says nothing.
+        if too_long and planned and began >= self._lanes_until:
             self._lanes_until = ended + LANES_FOR
         return jobs
 

@@ -254,13 +254,13 @@ def test_past_a_head_of_others_jobs_it_goes_lane_by_lane(
     job_id = queue.add()
     fetcher = make_fetcher()
     assert ids(slots.fed.get(timeout=WITHIN)) == [job_id]
-    assert forms.get(timeout=WITHIN) is False
-
     fetcher.fetched.wait()
-    slots.held.clear()
-    fetcher.wake()
-    assert fetcher.fetched.wait() == []
-    assert forms.get(timeout=WITHIN) is True
+    for _ in range(2):  # the first time it was planned, too
+        slots.held.clear()
+        fetcher.wake()
+        assert fetcher.fetched.wait() == []
+
+    assert [forms.get(timeout=WITHIN) for _ in range(3)] == [False, False, True]
 
 
 def test_it_comes_back_after_its_connection_was_cut(
