@@ -110,8 +110,9 @@ def has_backends(queue: Queue, part: str) -> None:
 
 def workers(queue: Queue) -> dict[str, int]:
     """The workers that live, by name, with their processes."""
+    # Those that tests speak for themselves as have the process 1.
     rows = queue.session.execute(
-        sql.SQL("select worker_id, pid from {} where dead_at is null").format(
+        sql.SQL("select worker_id, pid from {} where dead_at is null and pid > 1").format(
             queue.name("django_workers")
         )
     ).fetchall()
