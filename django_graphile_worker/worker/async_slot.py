@@ -130,7 +130,8 @@ class AsyncSlot:
             error = raised
         self._job = None
         await self._settle()
-        if signals.job_succeeded.receivers or signals.job_failed.receivers:
+        heard = signals.job_succeeded.receivers or signals.job_failed.receivers
+        if context is not None and heard:
             await self._undisturbed(drive(scope, _tell(task, context, outcome, error)))
             await self._settle()
         return outcome

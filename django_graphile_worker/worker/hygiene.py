@@ -55,6 +55,8 @@ def after_job() -> None:
 
 def close_connections() -> None:
     """Close all connections of this thread."""
+    for session in _sessions():
+        _drop(session.connection)
     for connection in connections.all(initialized_only=True):
         _drop(connection)
     _thread.sessions = None
