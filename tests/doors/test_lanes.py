@@ -31,14 +31,14 @@ def log(connect: Connect) -> Iterator[Session]:
     session.execute("drop table lane_log")
 
 
-def fill(queue: Queue, count: int, lanes: int) -> None:
+def fill(queue: Queue, count: int, lanes: int, *, named: bool = True) -> None:
     start = datetime.now(UTC) - timedelta(hours=1)
     for n in range(count):
         lane = f"lane {n % lanes}"
         queue.add(
             "run_in_lane",
             {"n": n, "lane": lane},
-            queue_name=lane,
+            queue_name=lane if named else None,
             run_at=start + timedelta(seconds=n),
         )
 
@@ -78,6 +78,14 @@ def test_twelve_jobs_of_one_queue_over_two_processes_run_one_by_one_in_order(
     runs = ran(log)
     assert overlaps(runs) == []
     assert [run[1] for run in runs] == list(range(12))
+
+
+def test_without_a_queue_they_overlap(queue: Queue, log: Session, start: Start) -> None:
+    """What the others look for does happen here."""
+    fill(queue, 80, lanes=1, named=False)
+    assert start("--once", "--concurrency", "8", **TASKS).wait()[0] == 0
+
+    assert overlaps(ran(log)) != []
 
 
 def test_two_hundred_jobs_in_three_queues_survive_a_worker_that_is_killed(
