@@ -48,8 +48,11 @@ class Drained:
     def outer(self) -> list[float]:
         """Jobs per second of the whole program, less what it takes for a single job.
 
-        Empty where so few jobs are lost in how much the start takes now and then.
+        Empty where so few jobs are lost in how much the start takes now and then, and where
+        nobody ran a single one.
         """
+        if not self.single:
+            return []
         base = statistics.median(run.wall for run in self.single)
         if any(run.wall - base < base * TELLING for run in self.runs):
             return []

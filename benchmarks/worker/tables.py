@@ -73,7 +73,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def spread(values: Sequence[float], form: str = ",.0f") -> str:
     """The median, with the smallest and the largest."""
     if not values:
-        return "lost in the start"
+        return "not told"
     low, middle, high = (f(values) for f in (min, statistics.median, max))
     return f"{middle:{form}} ({low:{form}} to {high:{form}})"
 

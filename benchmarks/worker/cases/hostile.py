@@ -11,12 +11,13 @@ from benchmarks.worker.sides import ours
 from benchmarks.worker.tables import Report, drain_report, rates
 
 EMPTY, FULL = "no queue, empty table", "no queue, hostile table"
+MORE_EMPTY, MORE_FULL = "ten times as many, empty table", "ten times as many, hostile table"
 NAMED_EMPTY, NAMED_FULL = "named queues, empty table", "named queues, hostile table"
 OF_EMPTY = 0.8
 
 QUEUES = 20
 # Behind and ahead of ours, which have 0.
-UNSERVED_PRIORITIES = {"behind": 50, "ahead": -50}
+UNSERVED_PRIORITIES = {"behind": 50, "ahead of": -50}
 
 
 def run(bench: Bench) -> Iterator[Report]:
@@ -33,24 +34,26 @@ def run(bench: Bench) -> Iterator[Report]:
             for name, queue, jobs in (
                 (EMPTY, empty, ready),
                 (FULL, full, ready),
+                (MORE_EMPTY, empty, ready * 10),
+                (MORE_FULL, full, ready * 10),
                 (NAMED_EMPTY, empty, named),
                 (NAMED_FULL, full, named),
             )
         }
 
         def once(of: Drained) -> None:
-            named = "busy " if of.side.name.startswith("named") else "-"
-            for jobs, runs in ((1, of.single), (of.jobs, of.runs)):
-                span = of.side.queue.fill(of.side.task, jobs, queues=named)
-                of.side.queue.settle()
-                runs.append(drain(of.side, span, bench.watch, 0.001))
+            queues = "busy " if of.side.name in (NAMED_EMPTY, NAMED_FULL) else "-"
+            span = of.side.queue.fill(of.side.task, of.jobs, queues=queues)
+            of.side.queue.settle()
+            of.runs.append(drain(of.side, span, bench.watch, 0.001))
 
         in_turn(found, once, bench.rounds)
-        title = f"Hostile table, the jobs of a task that nobody serves {where} ours"
+        title = f"Hostile table, with jobs that nobody serves {where} ours"
         report = drain_report(title, found)
-        limit = OF_EMPTY if where == "behind" else None
-        report.ratios += rates(found, FULL, EMPTY, limit)[:1]
-        report.ratios += rates(found, NAMED_FULL, NAMED_EMPTY, None)[:1]
+        limit = OF_EMPTY if priority > 0 else None
+        report.ratios += rates(found, FULL, EMPTY, limit)
+        report.ratios += rates(found, MORE_FULL, MORE_EMPTY, None)
+        report.ratios += rates(found, NAMED_FULL, NAMED_EMPTY, None)
         rows = full.execute("select count(*) from {s}._private_jobs")[0][0]
         report.notes.append(f"{rows:,} jobs in the table that could not run")
         yield report

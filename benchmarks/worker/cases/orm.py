@@ -66,7 +66,7 @@ def procrastinate(bench: Bench) -> Side:
 def drain_peer(bench: Bench, jobs: int) -> Run:
     side = procrastinate(bench)
     queue = side.queue
-    queue.execute("truncate procrastinate_jobs, procrastinate_events")
+    queue.execute("truncate procrastinate_jobs cascade")
     environment = {**side.environment, "DATABASE_URL": queue.url}
     run_program(manage("shell", "-c", DEFER.format(count=jobs)), **environment)
     queue.execute("vacuum (analyze) procrastinate_jobs")
