@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -61,7 +60,7 @@ class Child:
                 process_group=0 if own_group else None,
             )
         self.channel = Channel(ours)
-        self.started_at = time.monotonic()
+        self.named_at: float | None = None
         self.worker_id: str | None = None
         self._messages = messages
         # Both are needed: what a task has started may hold the socket open after the child's end.

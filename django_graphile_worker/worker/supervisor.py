@@ -21,10 +21,10 @@ from django_graphile_worker.worker.reloading import CHANGED, INTERVAL, Snapshot
 logger = logging.getLogger("graphile_worker")
 
 # Seconds before a process that died is started again: twice as long each time, with jitter, until
-# one has lived for as long as counts as healthy.
+# one has worked for as long as counts as healthy.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
-HEALTHY = 60.0
+HEALTHY = 10.0
 
 # How much longer than a worker should need a process may take to stop before it is killed, in
 # seconds: a worker grants the rows that others have locked some time, too.
@@ -177,6 +177,7 @@ class Supervisor:
         if child.worker_id is not None:
             self._keeper.remove(child.worker_id)
         child.worker_id = worker_id
+        child.named_at = child.named_at or time.monotonic()
         self._keeper.add(worker_id)
 
     def _on_ended(self, child: Child, code: int) -> None:
@@ -196,7 +197,7 @@ class Supervisor:
             slot.until_changed = Snapshot()
             logger.error("The worker cannot start; it is tried again when a file has changed.")
         else:
-            if time.monotonic() - child.started_at >= HEALTHY:
+            if child.named_at is not None and time.monotonic() - child.named_at >= HEALTHY:
                 slot.failures = 0
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**slot.failures)
             pause *= random.uniform(0.5, 1)  # noqa: S311

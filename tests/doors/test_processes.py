@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -174,7 +175,7 @@ def test_processes_whose_parent_was_killed_stop_gently(
     eventually(lambda: no_backends(queue, "listener"), WITHIN)
     release()
     for pid in found.values():
-        eventually(lambda pid=pid: is_gone(pid), WITHIN)
+        eventually(partial(is_gone, pid), WITHIN)
 
     assert (queue.jobs(), queue.locks(), workers(queue)) == ([], 0, {}), program.said()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
-import logging
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ def main() -> None:
     import django
 
     django.setup()
+    from django.conf import settings
     from django.core.management import execute_from_command_line
     from django.db import connection
 
@@ -57,11 +57,19 @@ def main() -> None:
     if module := os.environ.get("MODULE_OF_TASKS"):
         importlib.import_module(module)
     if os.environ.get("LOG_RELOADER"):
-        # It says which files it has seen.
-        logger = logging.getLogger("django.utils.autoreload")
-        logger.addHandler(logging.StreamHandler())
-        logger.setLevel(logging.DEBUG)
-        logger.propagate = False
+        # It says which files it has seen. Django sets logging up once more, so by a setting.
+        settings.LOGGING = {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "handlers": {"console": {"class": "logging.StreamHandler"}},
+            "loggers": {
+                "django.utils.autoreload": {
+                    "handlers": ["console"],
+                    "level": "DEBUG",
+                    "propagate": False,
+                }
+            },
+        }
     execute_from_command_line(sys.argv)
 
 
