@@ -72,3 +72,36 @@ def test_unstorable_characters_are_replaced_one_by_one(connect: Connect) -> None
     assert storable("a\0b\ud800c") == "a\ufffdb\ufffdc"
     with pytest.raises((psycopg.Error, UnicodeEncodeError)):
         connect().execute("select %s::text", ["\ud800"])
+
+
+def test_a_group_tells_the_first_of_its_errors(connect: Connect) -> None:
+    inner = ExceptionGroup("inner", [KeyError("b"), Unspeakable(), ValueError("x" * 5_000)])
+    text = describe(caught(ExceptionGroup("outer\0", [OSError("a"), inner])))
+
+    head = text.partition("\n\n")[0].splitlines()
+    assert head[:3] == [
+        "ExceptionGroup: outer\ufffd (2 sub-exceptions)",
+        "- OSError: a",
+        "- KeyError: 'b'",
+    ]
+    assert head[3].startswith("- Unspeakable: (its message cannot be shown)")
+    assert len(head[4]) <= 302
+    assert len(head) == 5
+
+    many = describe(ExceptionGroup("many", [ValueError(n) for n in range(1_000)]))
+    assert many.endswith("- and more")
+    assert len(many.splitlines()) == 12
+
+
+class OddText(str):
+    def __getitem__(self, key: object) -> str:
+        raise RuntimeError("no slices")
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        return OddText("odd")
+
+
+def test_a_message_that_is_no_plain_string_is_taken_by_its_characters() -> None:
+    assert describe(Odd()) == "Odd: odd"
