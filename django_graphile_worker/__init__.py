@@ -23,6 +23,8 @@ from django_graphile_worker.client import (
     remove_job,
     reschedule_jobs,
 )
+from django_graphile_worker.context import TaskContext
+from django_graphile_worker.exceptions import BatchFailure, PermanentFailure, Retry
 from django_graphile_worker.jobs import (
     EnqueuedJob,
     JobKeyMode,
@@ -35,12 +37,16 @@ from django_graphile_worker.requests import JobRequest
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BatchFailure",
     "EnqueuedJob",
     "JobKeyMode",
     "JobOptions",
     "JobRequest",
+    "PermanentFailure",
+    "Retry",
     "StoredJob",
     "Task",
+    "TaskContext",
     "acomplete_jobs",
     "aenqueue",
     "aenqueue_many",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import markcoroutinefunction
 from django.apps import apps
 
 from django_graphile_worker import registry as registry_module
@@ -354,3 +355,88 @@ def test_the_package_can_be_imported_before_django_is_set_up(tmp_path: Path) -> 
     )
     assert done.stderr == ""
     assert done.stdout.startswith("{'max_attempts': 3, 'priority': 1} 0.")
+
+
+def contextual(context: Any, to: str, *, copies: int = 1) -> None: ...
+
+
+def contextual_batch(context: Any, items: list[int], /) -> None: ...
+
+
+def contextual_anything(context: Any, **everything: Any) -> None: ...
+
+
+def named_elsewhere(to: str, context: str = "") -> None: ...
+
+
+def test_a_first_parameter_called_context_is_not_part_of_the_payload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[object] = []
+    monkeypatch.setattr(Task, "send", staticmethod(lambda task, payload: sent.append(payload)))
+    made: Task[..., None] = Task(contextual, "t")
+    assert made.takes_context
+    assert made.bind({"to": "a"}) == ((), {"to": "a"})
+    with pytest.raises(InvalidJob, match=r"missing argument 'to'$"):
+        made.bind({})
+    with pytest.raises(InvalidJob, match="unexpected argument 'context'"):
+        made.bind({"to": "a", "context": 1})
+    made.enqueue("a", copies=2)
+    assert sent == [{"to": "a", "copies": 2}]
+    # Called directly it is the function, and whoever calls passes the context himself.
+    assert made(None, "a") is None
+    with pytest.raises(TypeError, match="'to'"):
+        made("a")
+
+
+def test_the_context_leaves_other_forms_of_payload_as_they_were() -> None:
+    assert Task(contextual_batch, "t").bind([1]) == (([1],), {})
+    assert Task(contextual_anything, "t").bind({"a": 1}) == ((), {"a": 1})
+    with pytest.raises(InvalidJob, match="unexpected argument 'context'"):
+        Task(contextual_anything, "t").bind({"context": 1})
+    plain: Task[..., None] = Task(named_elsewhere, "t")
+    assert not plain.takes_context
+    assert plain.bind({"to": "a", "context": "b"}) == ((), {"to": "a", "context": "b"})
+
+
+def test_a_task_says_how_long_it_may_take_and_when_to_try_again() -> None:
+    def backoff(attempt: int) -> float:
+        return 2.0 * attempt
+
+    @task(timeout=timedelta(minutes=1), backoff=backoff, max_attempts=3)
+    def send() -> None: ...
+
+    assert (send.timeout, send.backoff, send.options) == (60.0, backoff, {"max_attempts": 3})
+    urgent = send.using(priority=-1)
+    assert (urgent.timeout, urgent.backoff) == (60.0, backoff)
+
+    @task
+    def other() -> None: ...
+
+    assert (other.timeout, other.backoff) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "timeout must be a timedelta or a number of seconds, 0.001 up to"),
+        ({"timeout": -1}, "timeout must be"),
+        ({"timeout": "1"}, "timeout must be"),
+        ({"timeout": True}, "timeout must be"),
+        ({"timeout": float("inf")}, "timeout must be"),
+        ({"backoff": 5}, "backoff must be a function, not 5"),
+    ],
+)
+def test_a_timeout_or_backoff_out_of_bounds_is_refused_where_it_is_defined(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        task("a", **options)(lambda: None)
+    assert registry.get("a") is None
+
+
+def test_a_function_marked_as_async_is_async() -> None:
+    def returns_awaitable() -> Any: ...
+
+    assert not Task(returns_awaitable, "t").is_async
+    assert Task(markcoroutinefunction(returns_awaitable), "t").is_async
