@@ -84,7 +84,7 @@ def add(parser: ArgumentParser) -> None:
     flag(
         "--listen-database",
         metavar="ALIAS",
-        help="listen for new jobs on this alias, which leads to the same database past a pooler "
+        help="where to listen: this alias, which leads to the same database past a pooler "
         "(setting LISTEN_DATABASE)",
     )
     flag(
@@ -169,6 +169,11 @@ def config(options: Mapping[str, Any]) -> Config:
     if (most := options["max_jobs"]) is not None and not (isinstance(most, int) and most > 0):
         raise CommandError(f"--max-jobs must be an integer from 1 on, not {most!r}.")
     return made
+
+
+def chooses(options: Mapping[str, Any]) -> bool:
+    """Whether the flags choose tasks; without them all are served."""
+    return options["tasks"] is not None or options["exclude_tasks"] is not None
 
 
 def identifiers(options: Mapping[str, Any], known: Sequence[str]) -> list[str]:

@@ -8,6 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
+from django_graphile_worker.worker.connections import Link
+from django_graphile_worker.worker.keeper import Keeper
 from django_graphile_worker.worker.service import Moment, Service
 from tests.worker.conftest import MakePool
 from tests.worker.tools import register
@@ -31,11 +33,19 @@ def told() -> Told:
     return SimpleQueue()
 
 
-@pytest.fixture(params=["idle", "completer", "executor", "fetcher", "listener", "rescuer"])
+@pytest.fixture(
+    params=["idle", "completer", "executor", "fetcher", "listener", "rescuer", "keeper"]
+)
 def part(request: pytest.FixtureRequest, make_pool: MakePool, told: Told) -> Service:
     """A part of a pool, alone: the others are never started."""
     pool = make_pool(register())
     made = {part.name: part for part in pool.parts}
+    made["keeper"] = Keeper(
+        link=Link("default", "keeper"),
+        schema="graphile_worker",
+        heartbeat=1,
+        on_end=made["fetcher"]._on_end,
+    )
     made["idle"] = Idle("idle", on_end=lambda part, error: None, threads=3)
     part = made[request.param]
     part._on_end = lambda part, error: told.put(error)

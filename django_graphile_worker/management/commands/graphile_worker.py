@@ -86,7 +86,11 @@ class Command(BaseCommand):
             poll_interval=config.poll_interval,
             shutdown_timeout=config.shutdown_timeout,
             once=options["once"],
-            identifiers=arguments.identifiers(options, registry.identifiers()),
+            identifiers=(
+                arguments.identifiers(options, registry.identifiers())
+                if arguments.chooses(options)
+                else None
+            ),
             forbidden_flags=arguments.resolve_flags(config.forbidden_flags),
             max_jobs=options["max_jobs"],
             prefetch=config.prefetch,
