@@ -126,6 +126,16 @@ def due_jobs_exist(
     )
 
 
+def get_unserved_tasks(*, schema: str, identifiers: Sequence[str]) -> Statement[list[str]]:
+    """Find other tasks than these of which jobs have been due for a minute; twenty at most."""
+    return Statement(
+        "get_unserved_tasks",
+        loader.query("get_unserved_tasks", schema),
+        {"identifiers": list(identifiers)},
+        lambda rows: [row[0] for row in rows],
+    )
+
+
 def complete_jobs(*, schema: str, worker_id: str, jobs: Sequence[LockedJob]) -> Statement[Ended]:
     """Delete jobs that have succeeded."""
     return Statement(
@@ -196,35 +206,8 @@ def finish_conflicts(*, schema: str, job_ids: Iterable[int], outcome: str) -> St
 def get_revision(*, schema: str) -> Statement[tuple[int | None, int | None]]:
     """Tell the schema's revision and the version of our functions."""
     return Statement(
-        "get_revision", loader.query("get_revision", schema), {}, lambda rows: tuple(rows[0])
+        "get_revision", loader.query("get_revision", schema), {}, lambda rows: tuple(rows[0][:2])
     )
-
-
-def set_role(*, role: str) -> Statement[None]:
-    """Put on a role for as long as the connection lasts."""
-    return Statement("set_role", loader.query("set_role", ""), {"role": role}, lambda rows: None)
-
-
-def get_backend() -> Statement[int]:
-    """Tell the process number of the backend that answers."""
-    return Statement(
-        "get_backend", loader.query("get_backend", ""), {}, lambda rows: int(rows[0][0])
-    )
-
-
-def settle_session(*, local: bool) -> Statement[None]:
-    """Put right what a role or a database has set in a way that our statements do not bear.
-
-    For the rest of the transaction (`local`) or of the session.
-    """
-    return Statement(
-        "settle_session", loader.query("settle_session", ""), {"local": local}, lambda rows: None
-    )
-
-
-def listen() -> Statement[None]:
-    """Hear of new jobs on this connection, as long as it lasts; there are no rows to be read."""
-    return Statement("listen", loader.query("listen", ""), {}, lambda rows: None)
 
 
 def _ending(worker_id: str, jobs: Sequence[LockedJob]) -> dict[str, object]:

@@ -18,7 +18,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from psycopg.pq import TransactionStatus
 
 from django_graphile_worker.exceptions import UnsupportedDatabase
-from django_graphile_worker.statements import worker as statements
+from django_graphile_worker.statements import sessions as statements
 from django_graphile_worker.statements.base import Statement
 from django_graphile_worker.worker.outages import outages
 

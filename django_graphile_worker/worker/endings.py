@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Sequence
 from enum import Enum
@@ -153,9 +152,7 @@ class Writer:
                     )
         return ended
 
-    def _statement(
-        self, worker_id: str, how: How, endings: Sequence[Ending]
-    ) -> Statement[Ended]:
+    def _statement(self, worker_id: str, how: How, endings: Sequence[Ending]) -> Statement[Ended]:
         schema = self._schema
         if how is How.FAILED:
             outcomes = [ending.outcome for ending in endings]

@@ -52,8 +52,9 @@ class Fetcher(Service):
     `load()` tells how busy the `concurrency` slots are, `feed(jobs)` hands them jobs, `may_fetch()`
     says how many more jobs may be taken (0 while too many ended jobs wait to be written down),
     `known_ids()` are the jobs that this pool has, ended ones included; `tidy()` is called before
-    each look. At most `prefetch` jobs are taken ahead of free slots, and none with one of
-    `forbidden_flags()`. `on_dead()` is called where this worker was found to be declared dead.
+    each look, `idle(link)` after one that found nothing. At most `prefetch` jobs are taken ahead of
+    free slots, and none with one of `forbidden_flags()`. `on_dead()` is called where this worker
+    was found to be declared dead.
 
     With `once`, `on_drained()` is called and the thread ends when nothing is left to do;
     `settled()` then tells whether all ended jobs have been written down.
@@ -77,6 +78,7 @@ class Fetcher(Service):
         may_fetch: Callable[[], int],
         settled: Callable[[], bool],
         known_ids: Callable[[], Iterable[int]],
+        idle: Callable[[Link], None],
         on_deaf: Callable[[], None],
         on_dead: Callable[[], None],
         on_drained: Callable[[], None],
@@ -98,6 +100,7 @@ class Fetcher(Service):
         self._may_fetch = may_fetch
         self._settled = settled
         self._known_ids = known_ids
+        self._idle = idle
         self._on_deaf = on_deaf
         self._on_dead = on_dead
         self._on_drained = on_drained
@@ -176,6 +179,8 @@ class Fetcher(Service):
             self._on_dead()
         elif self._once and quiet:
             return self._drained(flags)
+        else:
+            self._idle(self._link)
         return self._poll_interval
 
     def _fetch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django_graphile_worker.statements import worker as statements
+from django_graphile_worker.statements import sessions as statements
 from django_graphile_worker.worker.connections import PASSING, Connection, Link
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,9 +12,10 @@ import psycopg
 from django_graphile_worker import signals
 from django_graphile_worker.conf import SAME, Same
 from django_graphile_worker.exceptions import SchemaConflict
-from django_graphile_worker.jobs import LockedJob, Outcome
+from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.statements import worker as statements
+from django_graphile_worker.worker.closing import Closing
 from django_graphile_worker.worker.completer import Completer
 from django_graphile_worker.worker.connections import Link
 from django_graphile_worker.worker.executor import Executor
@@ -24,6 +24,7 @@ from django_graphile_worker.worker.identity import Identity
 from django_graphile_worker.worker.listener import Listener
 from django_graphile_worker.worker.rescuer import Rescuer
 from django_graphile_worker.worker.service import Service
+from django_graphile_worker.worker.strangers import Strangers
 from django_graphile_worker.worker.watch import Watch
 
 logger = logging.getLogger("graphile_worker")
@@ -41,25 +42,14 @@ MOST_UNWRITTEN = 2_000
 # How long the last batch waits for rows that callers' transactions hold, in seconds.
 LAST_WAIT = 5.0
 
-# How much longer the completer may take than it was granted before it counts as stuck, and a fetch
-# that is on its way when the pool ends, in seconds.
-GRACE = 3.0
-
 
 class WorkerPool:
     """One worker: `run()` works until it is drained (`once`), stopped, or a part of it has died.
 
-    `database` is the Django alias of the database, `schema` the queue's schema, unquoted.
-    `concurrency` jobs run at a time, of the tasks in `registry` that `identifiers` names (all);
-    jobs with one of `forbidden_flags`, a list or a function that is asked before each fetch, are
-    left alone. Due jobs are looked for every `poll_interval` seconds and whenever new ones are
-    announced on the alias `listen_database` (`None`: nobody listens). At most `prefetch` jobs are
-    taken ahead of free slots. Jobs that run when `stop()` is called get `shutdown_timeout` seconds.
-
-    With `once` it ends when nothing is left to do, and does not listen; with `max_jobs` after so
-    many jobs. Every `heartbeat` seconds it gives a sign of life; without one for `stale_after`
-    others take it for dead. `wrapper(context)` is a context manager around each job.
-    `on_name(worker_id)` is told each name under which the pool locks jobs.
+    `database` is the Django alias of the database, `schema` the queue's schema, unquoted. The other
+    arguments are the settings and flags of the command, which docs/worker.md tells; `identifiers`
+    are the tasks to serve (`None`: all of `registry`), `wrapper(context)` gives a context manager
+    around each job, and `on_name(worker_id)` is told each name under which the pool locks jobs.
     """
 
     def __init__(
@@ -85,16 +75,14 @@ class WorkerPool:
     ) -> None:
         self._database = database
         self._schema = schema
-        self._shutdown_timeout = shutdown_timeout
-        self._last_wait = last_wait
         self._once = once
         self._max_jobs = max_jobs
         self._on_name = on_name
-        self._failed = False
         self._name: str | None = None
         self._watch = Watch()
         self._identity = Identity()
         on_end = self._watch.on_end
+        served = registry.identifiers() if identifiers is None else identifiers
 
         self.rescuer = Rescuer(
             link=Link(database, "rescuer"),
@@ -129,8 +117,10 @@ class WorkerPool:
             link=Link(database, "fetcher"),
             schema=schema,
             identity=self._identity,
-            identifiers=registry.identifiers() if identifiers is None else identifiers,
-            forbidden_flags=forbidden_flags if callable(forbidden_flags) else lambda: forbidden_flags,
+            identifiers=served,
+            forbidden_flags=forbidden_flags
+            if callable(forbidden_flags)
+            else lambda: forbidden_flags,
             concurrency=concurrency,
             prefetch=PREFETCH if prefetch is None else prefetch,
             poll_interval=poll_interval,
@@ -142,6 +132,8 @@ class WorkerPool:
             settled=lambda: self.completer.settled,
             # In this order: a job is in the completer's hands before it leaves the executor's.
             known_ids=lambda: [*self.executor.held_ids(), *self.completer.job_ids()],
+            # Who was told which tasks to serve knows that there are others.
+            idle=Strangers(schema, served).look if identifiers is None else lambda link: None,
             on_deaf=lambda: self.listener.lost(),
             on_dead=lambda: self.rescuer.report_dead(),
             on_drained=self._watch.tell_done,
@@ -155,10 +147,19 @@ class WorkerPool:
             on_end=on_end,
         )
         # Who takes jobs in, in the order of stopping: the ear is the fetcher's until that ends.
-        self._takers: list[Service] = [self.fetcher]
+        takers: list[Service] = [self.fetcher]
         if not once and listen_database is not None:
-            self._takers.append(self.listener)
-        self.parts: list[Service] = [self.rescuer, self.completer, self.executor, *self._takers]
+            takers.append(self.listener)
+        self.parts: list[Service] = [self.rescuer, self.completer, self.executor, *takers]
+        self._closing = Closing(
+            watch=self._watch,
+            takers=takers,
+            executor=self.executor,
+            completer=self.completer,
+            rescuer=self.rescuer,
+            shutdown_timeout=shutdown_timeout,
+            last_wait=last_wait,
+        )
 
     @property
     def worker_id(self) -> str | None:
@@ -186,8 +187,10 @@ class WorkerPool:
             return link.run(statements.get_revision(schema=self._schema))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             raise SchemaConflict(
-                f"The database {self._database!r} has no queue in the schema {self._schema!r}: "
-                f"run manage.py migrate graphile_worker --database {self._database}."
+                f"The database {self._database!r} has no queue, or an older one, in the schema "
+                f"{self._schema!r}: run manage.py migrate graphile_worker --database "
+                f"{self._database}. If that finds nothing to do, the schema was dropped behind its "
+                "back: run it first with zero --fake."
             ) from None
         finally:
             link.close()
@@ -209,63 +212,16 @@ class WorkerPool:
             for part in self.parts:
                 part.start()
             watch.wait_for_a_reason()
-            self._stop_gently()
+            logger.info("Worker %s stops.", self.worker_id)
+            self._closing.stop_gently()
         except BaseException:
             # Ctrl-C in a program that has set no handlers: as if it had come twice.
             watch.stops = 2
             raise
         finally:
-            self._finish()
+            self._closing.finish()
             signals.send(signals.worker_stopped, type(self), worker_id=self._name)
-        return 1 if self._failed or watch.crashed or watch.stops > 1 else 0
-
-    def _stop_gently(self) -> None:
-        deadline = time.monotonic() + self._shutdown_timeout
-        logger.info("Worker %s stops.", self.worker_id)
-        for part in (*self._takers, self.executor):
-            part.stop()
-        # A fetch may be on its way: what it brings is given back with the rest.
-        self._watch.wait_for(self._takers, deadline)
-        self.completer.give_back(self.executor.take_back())
-        self._watch.wait_for([self.executor], deadline)
-
-    def _finish(self) -> None:
-        watch = self._watch
-        for part in (*self._takers, self.executor):
-            part.stop()
-        # Also where nobody had the patience: what a fetch brings once the completer has ended would
-        # stay locked by a worker that is gone.
-        watch.wait_for([self.fetcher], time.monotonic() + GRACE, whatever=True)
-        self.completer.give_back(self.executor.take_back())
-        why = "at once" if watch.stops > 1 else f"within {self._shutdown_timeout:g} s"
-        for job in self.executor.abandon():
-            self._abandon(job, why)
-        if watch.stops > 1:
-            self.completer.hurry()
-        self.completer.stop()
-        deadline = time.monotonic() + self._last_wait + GRACE
-        if not watch.wait_for([self.completer], deadline):
-            self.completer.hurry()
-            watch.wait_for([self.completer], time.monotonic() + GRACE, whatever=True)
-        # The last: until everything is written down, nobody may take us for dead.
-        self.rescuer.stop()
-        watch.wait_for([self.rescuer], time.monotonic() + GRACE, whatever=True)
-        for part in self.parts:
-            # One that is stuck is a daemon; its thread ends with the process.
-            if not part.join(0.1 if part not in watch.ended else None):
-                self._failed = True
-                logger.error("The %s did not end in time.", part.name)
-        self.completer.report_unwritten()
-
-    def _abandon(self, job: LockedJob, why: str) -> None:
-        self._failed = True
-        logger.error(
-            "Job %s (%s) was still running when the worker had to stop.",
-            job.id,
-            job.task_identifier,
-        )
-        error = f"WorkerStopped: the worker was told to stop {why}, and this job had not ended."
-        self.completer.add(Outcome(job=job, error=error))
+        return 1 if self._closing.failed or watch.crashed or watch.stops > 1 else 0
 
     def _feed(self, jobs: list[LockedJob]) -> None:
         if jobs[0].locked_by == self._identity.worker_id:

@@ -53,7 +53,9 @@ class Watch:
         while not self.stops and not self.done and not self.crashed:
             self.receive(None)
 
-    def wait_for(self, parts: Sequence[Service], deadline: float, *, whatever: bool = False) -> bool:
+    def wait_for(
+        self, parts: Sequence[Service], deadline: float, *, whatever: bool = False
+    ) -> bool:
         """Wait until all `parts` have ended; return whether they have.
 
         Not longer than to `deadline`, and only until the second stop (`whatever`: also after it).

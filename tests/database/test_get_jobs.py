@@ -16,7 +16,6 @@ from tests.worker.conftest import queue as queue
 from tests.worker.tools import Queue, Session, run
 
 
-
 def fetch(queue: Queue, session: Session | None = None, **options: Any) -> list[LockedJob]:
     values: dict[str, Any] = {"worker_id": ME, "identifiers": ["noop"], "slots": 10, "room": 10}
     return run(

@@ -17,7 +17,9 @@ from tests.worker.tools import Queue, Session, run
 
 
 def free(queue: Queue, *jobs: LockedJob, worker_id: str = ME) -> frozenset[int]:
-    locks = [QueueLock(job.queue_id, job.id, job.locked_at) for job in jobs if job.queue_id is not None]
+    locks = [
+        QueueLock(job.queue_id, job.id, job.locked_at) for job in jobs if job.queue_id is not None
+    ]
     return run(
         queue.session,
         statements.free_queues(schema=queue.schema, worker_id=worker_id, locks=locks),

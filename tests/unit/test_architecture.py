@@ -1,7 +1,7 @@
 """The three laws of the layout, and the form of the SQL files.
 
 1. Imports only go down, from a higher floor to a lower one; for type checking, too.
-2. The worker's parts never import each other: only the pool knows them.
+2. The worker's parts never import each other: only the pool, with its closing, knows them.
 3. Only `statements/` and `operations.py` read SQL files, and SQL stands nowhere else.
 """
 
@@ -40,9 +40,12 @@ FLOORS: list[set[str]] = [
         "worker.logs",
         "worker.shutdown",
         "worker.parent",
+        "worker.bell",
+        "worker.pace",
         "worker.reloading",
     },
     {"client", "models", "worker.connections", "worker.attempt", "worker.async_threads"},
+    {"worker.watch", "worker.strangers"},
     {"worker.endings", "worker.slots", "worker.child", "asynchronous"},
     {"worker.sync_slots", "worker.async_slot"},
     {"worker.async_slots"},
@@ -54,6 +57,7 @@ FLOORS: list[set[str]] = [
         "worker.rescuer",
         "worker.keeper",
     },
+    {"worker.closing"},
     {"worker.pool", "worker.supervisor", "management.arguments"},
     {"management.greeting"},
     {"checks", "admin.base"},
@@ -152,7 +156,7 @@ def parts_that_meet(sources: Sources) -> list[str]:
         f"{module} imports {target}"
         for module in sources
         for target, _ in imports(module, sources)
-        if target in parts and module != "worker.pool"
+        if target in parts and module not in ("worker.pool", "worker.closing")
     ]
 
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from django.db import connections
 
+from django_graphile_worker.statements import sessions
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.base import Statement
 from django_graphile_worker.worker import connections as module
@@ -131,7 +132,7 @@ def test_statements_are_read_committed_and_may_write_and_take_their_time(
         with link.transaction():
             assert show(link, "transaction_isolation") == "read committed"
             assert show(link, "statement_timeout") == "1min"
-        assert link.run_prepared(statements.set_up_worker, statements.get_backend())
+        assert link.run_prepared(statements.set_up_worker, sessions.get_backend())
         link.close()
 
 
@@ -155,26 +156,26 @@ def test_pauses_grow_and_differ_and_end_with_success(link: Link) -> None:
     pauses = {link.pause(error) for _ in range(20)}
     assert len(pauses) == 20
     assert all(pause <= LONGEST_PAUSE for pause in pauses)
-    link.run(statements.get_backend())
+    link.run(sessions.get_backend())
     assert link.pause(error) <= FIRST_PAUSE
 
 
 def test_a_cut_connection_is_made_anew(link: Link, queue: Queue) -> None:
-    first = link.run(statements.get_backend())
+    first = link.run(sessions.get_backend())
     queue.query("select pg_terminate_backend(%s, 5000)", [first])
     with pytest.raises(PASSING) as caught:
-        link.run(statements.get_backend())
+        link.run(sessions.get_backend())
     link.pause(caught.value)
-    assert link.run(statements.get_backend()) != first
+    assert link.run(sessions.get_backend()) != first
 
 
 def test_a_server_that_may_only_read_is_looked_for_anew(link: Link) -> None:
     # Behind the same name there may be another one by now.
-    before = link.run(statements.get_backend())
+    before = link.run(sessions.get_backend())
     link.pause(psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE"))
-    assert link.run(statements.get_backend()) != before
+    assert link.run(sessions.get_backend()) != before
     link.pause(psycopg.errors.SerializationFailure("once more"))
-    assert link.run(statements.get_backend()) != before
+    assert link.run(sessions.get_backend()) != before
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def make_fetcher(queue: Queue, slots: Slots) -> Iterator[MakeFetcher]:
             "prefetch": 100,
             "forbidden_flags": lambda: [],
             "tidy": lambda: None,
+            "idle": lambda link: None,
             "on_deaf": lambda: None,
             "on_dead": lambda: None,
             "poll_interval": 3_600,

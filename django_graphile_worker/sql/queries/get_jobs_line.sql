@@ -1,5 +1,6 @@
 -- The first part of get_jobs: the line of jobs without queue, one walk along the jobs by priority.
--- Locks those jobs with skip locked. Quick wherever the walk meets little that is not ours to take.
+-- Locks those jobs with skip locked. Returns nothing by itself. Quick wherever the walk meets little
+-- that is not ours to take.
 with recursive
 me as materialized (
   select from :SCHEMA.django_workers as worker
