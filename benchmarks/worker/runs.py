@@ -59,9 +59,11 @@ class Drained:
         return [self.jobs / (run.wall - base) for run in self.runs]
 
     def each(self, of: Callable[[Run], float | None]) -> float | None:
-        """The median of something, in microseconds for each job."""
+        """The median of something, in microseconds for each job, less what a single job takes."""
         values = [value for run in self.runs if (value := of(run)) is not None]
-        return statistics.median(values) / self.jobs * 1e6 if values else None
+        single = [value for run in self.single if (value := of(run)) is not None]
+        base = statistics.median(single) if single else 0.0
+        return (statistics.median(values) - base) / self.jobs * 1e6 if values else None
 
     @property
     def locked(self) -> int:
