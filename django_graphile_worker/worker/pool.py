@@ -82,6 +82,7 @@ class WorkerPool:
         self._watch = Watch()
         self._identity = Identity()
         on_end = self._watch.on_end
+        flags = forbidden_flags if callable(forbidden_flags) else lambda: forbidden_flags
         served = registry.identifiers() if identifiers is None else identifiers
 
         self.rescuer = Rescuer(
@@ -93,7 +94,7 @@ class WorkerPool:
             stale_after=stale_after,
             on_registered=self._on_registered,
             on_lost=self._on_lost,
-            on_freed=self._wake_fetcher,
+            on_freed=lambda: self.fetcher.wake(),
             on_end=on_end,
         )
         self.completer = Completer(
@@ -108,7 +109,7 @@ class WorkerPool:
             concurrency=concurrency,
             find_task=registry.get,
             on_outcome=self.completer.add,
-            on_room=self._wake_fetcher,
+            on_room=lambda: self.fetcher.wake(),
             on_end=on_end,
             wrapper=wrapper,
             database=database,
@@ -187,19 +188,15 @@ class WorkerPool:
             return link.run(statements.get_revision(schema=self._schema))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             raise SchemaConflict(
-                f"The database {self._database!r} has no queue, or an older one, in the schema "
+                f"The database {self._database!r} has no queue of this version in the schema "
                 f"{self._schema!r}: run manage.py migrate graphile_worker --database "
-                f"{self._database}. If that finds nothing to do, the schema was dropped behind its "
-                "back: run it first with zero --fake."
+                f"{self._database}, after zero --fake where the schema was dropped by hand."
             ) from None
         finally:
             link.close()
 
     def stop(self) -> None:
-        """Ask the pool to stop, the second time to stop at once.
-
-        Returns at once; may be called from any thread, and from a signal handler.
-        """
+        """Ask the pool to stop, the second time at once; from any thread or signal handler."""
         self._watch.stop()
 
     def run(self) -> int:
@@ -248,7 +245,7 @@ class WorkerPool:
             self._watch.call(
                 lambda: signals.send(signals.worker_started, type(self), worker_id=self._name)
             )
-        self._wake_fetcher()
+        self.fetcher.wake()
 
     def _on_lost(self, worker_id: str) -> None:
         dropped = self.executor.take_back()
@@ -264,6 +261,3 @@ class WorkerPool:
         # The next job of a queue can begin; and only after writing can a drained pool be told.
         if queue_freed or self._once or self._max_jobs is not None:
             self.fetcher.wake()
-
-    def _wake_fetcher(self) -> None:
-        self.fetcher.wake()
