@@ -200,10 +200,7 @@ class WorkerPool:
         self._watch.stop()
 
     def run(self) -> int:
-        """Work to the end and return the exit code.
-
-        It is 0 where the pool was drained, or stopped and every job that ran could end; else 1.
-        """
+        """Work to the end; return 0 if it was drained or stopped and every job could end, else 1."""
         watch = self._watch
         try:
             for part in self.parts:
