@@ -119,9 +119,7 @@ class WorkerPool:
             schema=schema,
             identity=self._identity,
             identifiers=served,
-            forbidden_flags=forbidden_flags
-            if callable(forbidden_flags)
-            else lambda: forbidden_flags,
+            forbidden_flags=flags,
             concurrency=concurrency,
             prefetch=PREFETCH if prefetch is None else prefetch,
             poll_interval=poll_interval,
@@ -200,7 +198,7 @@ class WorkerPool:
         self._watch.stop()
 
     def run(self) -> int:
-        """Work to the end; return 0 if it was drained or stopped and every job could end, else 1."""
+        """Work to the end; return 0 if drained, or stopped and every job could end, else 1."""
         watch = self._watch
         try:
             for part in self.parts:
