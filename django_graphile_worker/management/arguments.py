@@ -204,8 +204,24 @@ def names(given: str | Iterable[str] | None, known: Iterable[str] = ()) -> tuple
 
 
 def resolve_flags(given: Flags) -> Flags:
-    """Return `FORBIDDEN_FLAGS` as a list or a function. Raises `CommandError`."""
-    return _imported("FORBIDDEN_FLAGS", given) if isinstance(given, str) else given
+    """Return `FORBIDDEN_FLAGS` as a list or a function. Raises `CommandError`.
+
+    The function raises `InvalidSetting` where that of the setting returns no list of flags.
+    """
+    function = _imported("FORBIDDEN_FLAGS", given) if isinstance(given, str) else given
+    if not callable(function):
+        return function
+
+    def checked() -> Sequence[str]:
+        flags = function()
+        # A string is a sequence of strings, too.
+        if isinstance(flags, str) or not all(isinstance(flag, str) for flag in flags):
+            raise InvalidSetting(
+                f"{SETTING}: FORBIDDEN_FLAGS must return a list of flags, not {flags!r}."
+            )
+        return list(flags)
+
+    return checked
 
 
 def resolve_wrapper(given: str | Callable[..., Any] | None) -> Callable[..., Any] | None:
