@@ -48,7 +48,7 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 class TaskContext:
     """One attempt to run a job; a task whose first parameter is called `context` is given it."""
 
-    __slots__ = ("_deadline", "_job", "_logger", "_stopping", "cron", "database")
+    __slots__ = ("_deadline", "_job", "_logger", "_stopping", "cron", "database", "payload")
 
     def __init__(
         self,
@@ -62,6 +62,9 @@ class TaskContext:
         self._stopping = stopping
         self._deadline = deadline
         self._logger: JobLogger | None = None
+        self.payload: Any = None
+        """The payload as it was decoded; what the task is called with comes from it. `None` while
+        it could not be read."""
         self.cron: Any = None
         """The `_cron` object of a job that a crontab made (`ts`, `backfilled`), else `None`."""
         self.database = database

@@ -14,8 +14,6 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext
-
 from django_graphile_worker import signals
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker.async_threads import SlotExecutor
@@ -40,13 +38,7 @@ class AsyncSlot:
         self._resting: asyncio.Future[None] | None = None
         self._job: LockedJob | None = None
         self._ended: asyncio.Future[None] | None = None
-        # Sync code of this slot's jobs, the ORM above all, runs in a thread of the slot's own: jobs
-        # that run at the same time do not share a connection, nor wait for each other.
         self.threads = SlotExecutor(f"graphile_worker slot {number}")
-        self._sensitive = ThreadSensitiveContext()
-        SyncToAsync.context_to_thread_executor[self._sensitive] = self.threads
-        self._base = Context()
-        self._base.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
 
     def release(self) -> None:
         """Ring the bell."""
@@ -111,7 +103,7 @@ class AsyncSlot:
         began = time.monotonic()
         attempts = self._around.attempts
         context = attempts.context(job, task, began)
-        scope = self._base.copy()
+        scope = self.threads.base.copy()
         error: BaseException | None = None
         self._job = job
         try:

@@ -72,6 +72,7 @@ class Attempts:
         payload = payloads.decode(job.payload)
         args, kwargs = task.bind(payload)
         if context is not None:
+            context.payload = payload
             context.cron = payload.get("_cron") if isinstance(payload, dict) else None
             if task.takes_context:
                 args = (context, *args)

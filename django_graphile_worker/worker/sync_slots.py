@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextvars import Context
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -12,6 +11,7 @@ from asgiref.sync import async_to_sync
 from django_graphile_worker import signals
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker import hygiene
+from django_graphile_worker.worker.async_threads import SlotExecutor
 from django_graphile_worker.worker.attempt import AnyTask, ends, report_late
 from django_graphile_worker.worker.deadlines import Deadlines
 from django_graphile_worker.worker.slots import Surroundings
@@ -39,12 +39,15 @@ class SyncSlots:
 
     def run(self, number: int) -> None:
         """Take jobs and run them until stopping; begins with a place."""
+        # For loops that a task runs itself; hardly any does.
+        threads = SlotExecutor(f"graphile_worker slot {number}")
         try:
-            self._run(number)
+            self._run(number, threads)
         finally:
             hygiene.close_connections()
+            threads.close()
 
-    def _run(self, number: int) -> None:
+    def _run(self, number: int, threads: SlotExecutor) -> None:
         around = self._around
         line, side = around.line, around.line.sync
         waiting, ready = line.waiting, side.ready
@@ -70,15 +73,17 @@ class SyncSlots:
                 continue
             line.taken()
             around.begin(number, job)
-            around.end(number, self._attempt(number, job, task))
+            around.end(number, self._attempt(number, job, task, threads))
             dry = True
 
-    def _attempt(self, slot: int, job: LockedJob, task: AnyTask | None) -> Outcome:
+    def _attempt(
+        self, slot: int, job: LockedJob, task: AnyTask | None, threads: SlotExecutor
+    ) -> Outcome:
         """Run a job in this thread and return what came of it. Never raises."""
         began = time.monotonic()
         attempts = self._around.attempts
         context = attempts.context(job, task, began)
-        scope = Context()
+        scope = threads.base.copy()
         error: BaseException | None = None
         hygiene.before_job()
         try:
@@ -97,13 +102,13 @@ class SyncSlots:
         except BaseException as raised:  # noqa: BLE001 - sys.exit() in a task ends that job only
             outcome = attempts.failed(job, task, raised, began)
             error = raised
-        hygiene.after_job()
+        _clean(threads)
         if context is not None:
             self._deadlines.take_away(slot)
             if self._around.stopping():
                 self._woken.set()
             scope.run(_tell, task, context, outcome, error)
-            hygiene.after_job()
+            _clean(threads)
         return outcome
 
     def _call(self, task: AnyTask, context: Any, args: Any, kwargs: Any) -> Any:
@@ -115,6 +120,12 @@ class SyncSlots:
             if hasattr(result, "__await__"):
                 result = _run_awaitable(result)
         return result
+
+
+def _clean(threads: SlotExecutor) -> None:
+    hygiene.after_job()
+    if threads.used:
+        threads.clean().result()
 
 
 def _tell(

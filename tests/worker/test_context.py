@@ -7,6 +7,8 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from logging.handlers import QueueHandler
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from django_graphile_worker.context import TaskContext
 from django_graphile_worker.exceptions import BatchFailure, InvalidJob, PermanentFailure, Retry
 from django_graphile_worker.registry import Registry, Task
-from tests.worker.bench import NOW, Gate, MakeBench, job
+from tests.worker.bench import NOW, WITHIN, Gate, MakeBench, job
 
 
 def registry_of(function: Callable[..., Any], **options: Any) -> Registry:
@@ -48,6 +50,7 @@ def test_a_task_that_asks_is_given_its_context(
         assert (context.job.priority, context.job.run_at) == (-1, NOW)
         assert context.job.worker_id == "worker"
         assert context.database == "other"
+        assert context.payload == {"n": 1}
         assert context.cron is None
         assert not context.should_stop
         assert "job 7" in repr(context)
@@ -117,15 +120,11 @@ def test_a_timeout_of_the_tasks_own_is_its_own_error(make_bench: MakeBench) -> N
 
 
 def test_a_sync_task_past_its_timeout_is_told_and_logged_while_it_runs(
-    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+    make_bench: MakeBench,
 ) -> None:
-    gate, late = Gate(), Gate()
+    gate = Gate()
+    late: SimpleQueue[logging.LogRecord] = SimpleQueue()
     seen: list[bool] = []
-
-    class Heard(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "longer than its timeout" in record.getMessage():
-                late.let_go()
 
     def task(context: TaskContext) -> None:
         seen.append(context.should_stop)
@@ -133,18 +132,18 @@ def test_a_sync_task_past_its_timeout_is_told_and_logged_while_it_runs(
         seen.append(context.should_stop)
 
     bench = make_bench(registry=registry_of(task, timeout=0.05))
-    handler = Heard()
+    handler = QueueHandler(late)
     logging.getLogger("graphile_worker").addHandler(handler)
     try:
         bench.feed(job(7))
-        late.wait()
+        record = late.get(timeout=WITHIN)
     finally:
         logging.getLogger("graphile_worker").removeHandler(handler)
     gate.let_go()
     # It has done its work: to do it again would be worse.
     assert bench.outcome().error is None
     assert seen == [False, True]
-    (record,) = (r for r in caplog.records if "longer than its timeout of" in r.getMessage())
+    assert "Job 7 (task) runs for longer than its timeout of 0.05 s" in record.getMessage()
     assert record.__dict__["job_id"] == 7
 
 
