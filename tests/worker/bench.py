@@ -80,6 +80,7 @@ class Bench:
 
 
 MakeBench = Callable[..., Bench]
+RunJobs = Callable[..., list[Any]]
 
 
 class Gate:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.worker.pool import WorkerPool
 from tests.conftest import Connect
-from tests.worker.bench import WITHIN, Bench, MakeBench
+from tests.worker.bench import WITHIN, Bench, MakeBench, RunJobs, job
 from tests.worker.tools import Queue, Running, register
 
 MakePool = Callable[..., WorkerPool]
@@ -85,3 +86,30 @@ def make_bench() -> Iterator[MakeBench]:
         assert bench.executor.join(WITHIN)
         assert bench.ended.get(timeout=WITHIN) is None
         assert bench.ended.empty()
+
+
+@pytest.fixture(params=["sync", "async"])
+def run_jobs(
+    request: pytest.FixtureRequest, make_bench: MakeBench, transactional_db: None
+) -> RunJobs:
+    """Run functions as jobs, one after the other in one slot; return what they returned.
+
+    They run in the slot's thread, or in the thread of an async slot's sync code.
+    """
+
+    def run_jobs(*functions: Callable[[], Any], failing: int = 0) -> list[Any]:
+        results: list[Any] = []
+
+        def sync(n: int) -> None:
+            results.append(functions[n]())
+
+        async def asynchronous(n: int) -> None:
+            await sync_to_async(sync)(n)
+
+        bench = make_bench(task=sync if request.param == "sync" else asynchronous)
+        bench.feed(*[job(n, payload={"n": n}) for n in range(len(functions))])
+        errors = [error for _ in functions if (error := bench.outcome().error) is not None]
+        assert len(errors) == failing, errors
+        return results
+
+    return run_jobs

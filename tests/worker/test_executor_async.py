@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection
-from django.urls import get_script_prefix, get_urlconf, set_script_prefix, set_urlconf
-from django.utils import timezone, translation
 
 from tests.worker.bench import WITHIN, MakeBench, job
-
-VARIABLE = contextvars.ContextVar("VARIABLE", default="clean")
-
-
-def state() -> tuple[object, ...]:
-    return (
-        translation.get_language(),
-        timezone.get_current_timezone_name(),
-        get_urlconf(),
-        get_script_prefix(),
-        VARIABLE.get(),
-    )
-
-
-def make_dirty() -> None:
-    translation.activate("de")
-    timezone.activate(timezone.get_fixed_timezone(timedelta(hours=5)))
-    set_urlconf("somewhere.urls")
-    set_script_prefix("/somewhere/")
-    VARIABLE.set("dirty")
 
 
 def test_all_async_jobs_run_on_one_loop_and_their_sync_code_in_a_thread_per_slot(
@@ -75,57 +51,6 @@ def test_the_loop_is_started_by_the_first_async_job(make_bench: MakeBench) -> No
     assert bench.executor._async_slots._loop is None
     assert bench.run(job(2)) is None
     assert bench.executor._async_slots._loop is not None
-
-
-def test_each_job_has_a_context_of_its_own_that_holds_across_every_wait(
-    make_bench: MakeBench,
-) -> None:
-    seen: list[Any] = []
-
-    async def dirty() -> None:
-        make_dirty()
-        await asyncio.sleep(0)
-        held = [state(), await sync_to_async(state)(), await asyncio.to_thread(VARIABLE.get)]
-        async with asyncio.TaskGroup() as group:
-            held.append((await group.create_task(_state()))[:1])
-        seen.append(held)
-        raise RuntimeError("also after an error")
-
-    async def look() -> None:
-        seen.append([state(), await sync_to_async(state)()])
-
-    bench = make_bench(dirty, look)
-    bench.run(job(1, "look"))
-    bench.run(job(2, "dirty"))
-    bench.run(job(3, "look"))
-
-    before, during, after = seen
-    assert before == after
-    assert before[0] == before[1]
-    assert during[0] == during[1] != before[0]
-    assert during[2] == "dirty"
-    assert during[3] == ("de",)
-
-
-async def _state() -> tuple[object, ...]:
-    await asyncio.sleep(0)
-    return state()
-
-
-def test_jobs_that_run_at_the_same_time_do_not_see_each_other(make_bench: MakeBench) -> None:
-    together = asyncio.Barrier(3)
-    seen: dict[str, str] = {}
-
-    async def task(name: str) -> None:
-        VARIABLE.set(name)
-        for _ in range(3):
-            await together.wait()
-        seen[name] = VARIABLE.get()
-
-    bench = make_bench(task, concurrency=3)
-    bench.feed(*[job(n, payload={"name": f"n{n}"}) for n in range(3)])
-    assert [bench.outcome().error for _ in range(3)] == [None] * 3
-    assert seen == {"n0": "n0", "n1": "n1", "n2": "n2"}
 
 
 async def timeouts() -> None:

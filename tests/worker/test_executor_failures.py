@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -123,6 +123,15 @@ def endless() -> BaseException:
     return endless()
 
 
+@pytest.fixture
+def _no_logs() -> Iterator[None]:
+    """Keep lone surrogates out of pytest's report, which pytest-xdist could not send."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_no_logs")
 @pytest.mark.parametrize("make_task", [raises_sync, raises_async])
 @pytest.mark.parametrize(
     ("error", "begins"),

@@ -116,7 +116,7 @@ def test_a_message_whose_arguments_do_not_fit_is_told_all_the_same(
 def test_an_exception_comes_with_its_traceback_also_one_that_cannot_be_shown(
     stream: io.StringIO,
 ) -> None:
-    for error in (ValueError("boom\ud83e"), UnshowableError()):
+    for error in (ValueError("boom\0"), UnshowableError()):
         try:
             raise error
         except Exception:
@@ -124,7 +124,7 @@ def test_an_exception_comes_with_its_traceback_also_one_that_cannot_be_shown(
 
     first, second = lines(stream)
     assert "Traceback" in first["exception"]
-    assert "ValueError: boom\ud83e" in first["exception"]
+    assert "ValueError: boom\0" in first["exception"]
     assert first["stack"].startswith("Stack")
     assert "UnshowableError" in second["exception"]
     assert sys.exc_info() == (None, None, None)

@@ -134,7 +134,8 @@ def test_a_receiver_that_raises_is_logged_and_changes_nothing(
     assert text is not None
     assert text.startswith("ZeroDivisionError")
     told = [record for record in caplog.records if record.exc_info and record.exc_info[1] is error]
-    assert len(told) == 4
+    # Before Django 6 the event loop tells of some as well.
+    assert len(told) >= 4
 
 
 @pytest.mark.django_db(transaction=True)
