@@ -113,12 +113,16 @@ class Supervisor:
                 slot.until_changed, slot.start_at = None, 0.0
             if slot.start_at is not None and time.monotonic() >= slot.start_at:
                 slot.start_at = None
-                slot.child = Child(
-                    self._command,
-                    self._messages,
-                    reload=self._reload,
-                    own_group=len(self._slots) > 1,
-                )
+                try:
+                    slot.child = Child(
+                        self._command,
+                        self._messages,
+                        reload=self._reload,
+                        own_group=len(self._slots) > 1,
+                    )
+                except OSError as error:
+                    # The machine has no memory or no process left, for now.
+                    self._pause(slot, f"A process could not be started ({error})")
 
     def _receive(self) -> None:
         """Take in one message, or wait until something else is due."""
@@ -150,7 +154,9 @@ class Supervisor:
                 slot.child.channel.send("stop", self._stops)
         if self._stops == 1:
             logger.info("The worker's processes stop.")
-        elif self._stops >= KILL:
+        elif self._stops < KILL:
+            logger.warning("The worker's processes stop at once.")
+        else:
             self._kill("was told to stop for the third time")
 
     def _kill(self, why: str) -> None:
@@ -199,16 +205,15 @@ class Supervisor:
         else:
             if child.named_at is not None and time.monotonic() - child.named_at >= HEALTHY:
                 slot.failures = 0
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**slot.failures)
-            pause *= random.uniform(0.5, 1)  # noqa: S311
-            slot.failures += 1
-            slot.start_at = time.monotonic() + pause
-            logger.error(
-                "Process %s ended with %s; another one starts in %.1f s.",
-                child.process.pid,
-                _text(code),
-                pause,
-            )
+            self._pause(slot, f"Process {child.process.pid} ended with {_text(code)}")
+
+    def _pause(self, slot: Slot, why: str) -> None:
+        """Start the slot's next process later, and the later the more often it failed."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**slot.failures)
+        pause *= random.uniform(0.5, 1)  # noqa: S311
+        slot.failures += 1
+        slot.start_at = time.monotonic() + pause
+        logger.error("%s; another one starts in %.1f s.", why, pause)
 
 
 def _text(code: int) -> str:

@@ -50,8 +50,9 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     @task
-    def hold_interpreter(seconds: int) -> None:
-        """Let no other thread of this process run meanwhile."""
+    def hold_interpreter(number: int, seconds: int) -> None:
+        """Hold the advisory lock `number`, and let no other thread of this process run."""
+        lock(number)
         ctypes.PyDLL(None).sleep(seconds)
 
     if module := os.environ.get("MODULE_OF_TASKS"):
