@@ -3,7 +3,8 @@
 Loaded with ``-p``, since pytest-django reads the settings before any conftest is seen. Workers of
 pytest-xdist inherit ``DATABASE_URL``, so one server serves them all.
 
-``DGW_REQUIRE=node,browser`` makes what is named compulsory: without it the run does not begin.
+``DGW_REQUIRE=node,browser,pgbouncer`` makes what is named compulsory: without it the run does not
+begin.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from contextlib import AbstractContextManager
 import pytest
 
 from testproject import postgres
-from tests import node
+from tests import node, pgbouncer
 
-OPTIONAL = ("node", "browser")
+OPTIONAL = ("node", "browser", "pgbouncer")
 
 _manager: AbstractContextManager[postgres.Server] | None = None
 _server: postgres.Server | None = None
@@ -63,6 +64,8 @@ def missing() -> dict[str, str]:
         lacks["node"] = why
     if node.chromium() is None:
         lacks["browser"] = "no Chromium found"
+    if (why := pgbouncer.missing()) is not None:
+        lacks["pgbouncer"] = why
     return lacks
 
 

@@ -38,13 +38,30 @@ class OwnServer:
         )
         self._sessions: list[psycopg.Connection[Any]] = []
 
-    def make(self) -> None:
-        """Make and start it, with an empty database."""
+    def make(self, schema: str) -> None:
+        """Make and start it, with an empty queue in its database."""
         facts = self.cluster.start()
         self._admin = facts["url"]
         with self.admin() as session:
             session.execute(f"create role {ROLE} login password 'app'")
             session.execute(f"create database {ROLE} owner {ROLE}")
+        environment = {"DATABASE_URL": self.url, "GRAPHILE_WORKER_SCHEMA": schema}
+        subprocess.run(
+            [sys.executable, "testproject/manage.py", "migrate", "graphile_worker", "-v", "0"],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            check=True,
+        )
+        with self.admin() as session:
+            session.execute(f"alter database {ROLE} rename to clean")
+
+    def renew(self) -> None:
+        """Be as it was when it was made."""
+        with self.admin() as session:
+            session.execute(f"alter role {ROLE} reset all")
+            session.execute(f"alter role {ROLE} connection limit -1")
+            session.execute(f"drop database if exists {ROLE} with (force)")
+            session.execute(f"create database {ROLE} template clean owner {ROLE}")
 
     @property
     def url(self) -> str:
@@ -85,23 +102,25 @@ class OwnServer:
         """Be one to write to again."""
         self.cluster.run("pg_ctl", "-w", "-s", "promote")
 
-    def end(self) -> None:
-        for session in self._sessions:
-            session.close()
-        self.cluster.end()
+    def close(self) -> None:
+        """Close the sessions that were opened here."""
+        while self._sessions:
+            self._sessions.pop().close()
+
+
+@pytest.fixture(scope="module")
+def _server(schema: str) -> Iterator[OwnServer]:
+    server = OwnServer()
+    try:
+        server.make(schema)
+        yield server
+    finally:
+        server.cluster.end()
 
 
 @pytest.fixture
-def own_server(schema: str) -> Iterator[OwnServer]:
+def own_server(_server: OwnServer) -> Iterator[OwnServer]:
     """A server whose database holds an empty queue."""
-    server = OwnServer()
-    try:
-        server.make()
-        migrate = ["testproject/manage.py", "migrate", "graphile_worker", "-v", "0"]
-        environment = {"DATABASE_URL": server.url, "GRAPHILE_WORKER_SCHEMA": schema}
-        subprocess.run(
-            [sys.executable, *migrate], cwd=ROOT, env={**os.environ, **environment}, check=True
-        )
-        yield server
-    finally:
-        server.end()
+    _server.renew()
+    yield _server
+    _server.close()

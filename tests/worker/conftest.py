@@ -51,7 +51,7 @@ def start_pool(make_pool: MakePool) -> Iterator[StartPool]:
         pool.fetcher.fetched.watch()
         started = Running(pool)
         running.append(started)
-        if not options.get("once"):
+        if pool.listener in pool.parts:
             pool.listener.listening.wait()
         return started
 

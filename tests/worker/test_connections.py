@@ -10,8 +10,8 @@ import pytest
 from django.db import connections
 
 from django_graphile_worker.statements import sessions
-from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.base import Statement
+from django_graphile_worker.statements.worker import set_up_worker
 from django_graphile_worker.worker import connections as module
 from django_graphile_worker.worker.connections import FIRST_PAUSE, LONGEST_PAUSE, PASSING, Link
 from tests.conftest import Connect
@@ -132,7 +132,7 @@ def test_statements_are_read_committed_and_may_write_and_take_their_time(
         with link.transaction():
             assert show(link, "transaction_isolation") == "read committed"
             assert show(link, "statement_timeout") == "1min"
-        assert link.run_prepared(statements.set_up_worker, sessions.get_backend())
+        assert link.run_prepared(set_up_worker, sessions.get_backend())
         link.close()
 
 

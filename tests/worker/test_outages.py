@@ -17,6 +17,7 @@ import pytest
 from tests.doors.programs import Program
 from tests.waiting import eventually
 from tests.worker.clusters import ROLE, OwnServer
+from tests.worker.clusters import _server as _server
 from tests.worker.clusters import own_server as own_server
 from tests.worker.tools import Queue
 
