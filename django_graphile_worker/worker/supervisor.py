@@ -23,7 +23,7 @@ logger = logging.getLogger("graphile_worker")
 # Seconds before a process that died is started again: twice as long each time, with jitter, until
 # one has worked for as long as counts as healthy.
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 10.0
 HEALTHY = 10.0
 
 # How much longer than a worker should need a process may take to stop before it is killed, in
