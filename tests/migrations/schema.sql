@@ -980,6 +980,7 @@ CREATE TABLE graphile_worker.django_workers (
     concurrency integer NOT NULL,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     last_beat_at timestamp with time zone DEFAULT now() NOT NULL,
+    watching_since timestamp with time zone DEFAULT now() NOT NULL,
     heartbeat interval NOT NULL,
     stale_after interval NOT NULL,
     stopping_at timestamp with time zone,
