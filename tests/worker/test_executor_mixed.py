@@ -171,3 +171,55 @@ def test_stopping_ends_slots_of_both_kinds_wherever_they_wait(make_bench: MakeBe
             done.add(bench.outcomes.get().job.id)
         assert back | done == set(range(len(names)))
         assert not back & done
+
+
+def test_whatever_comes_and_is_taken_back_no_job_and_no_place_is_lost(
+    make_bench: MakeBench,
+) -> None:
+    chance = random.Random(11)
+    count = Count()
+
+    def sync(n: int) -> None:
+        with count:
+            if n % 7 == 0:
+                pause(0.0002)
+
+    async def asynchronous(n: int) -> None:
+        with count:
+            await asyncio.sleep(0.0002 if n % 11 == 0 else 0)
+
+    threads, coroutines = threading.Barrier(3, timeout=WITHIN), asyncio.Barrier(3)
+
+    async def async_together() -> None:
+        async with asyncio.timeout(WITHIN):
+            await coroutines.wait()
+
+    bench = make_bench(
+        sync,
+        asynchronous,
+        async_together,
+        together=lambda: threads.wait() and None,
+        concurrency=3,
+    )
+    fed = 0
+    ended: set[int] = set()
+    for _ in range(300):
+        size = chance.choice([1, 1, 2, 5, 40])
+        share = chance.choice([0, 0.1, 0.5, 0.9, 1])
+        kinds = ["asynchronous" if chance.random() < share else "sync" for _ in range(size)]
+        bench.feed(*[job(fed + n, kinds[n], {"n": fed + n}) for n in range(size)])
+        fed += size
+        if chance.random() < 0.2:
+            ended |= {given.id for given in bench.executor.take_back(older_than=-1)}
+        if chance.random() < 0.1:
+            ended |= {bench.outcome().job.id for _ in range(fed - len(ended))}
+            assert ended == set(range(fed))
+    ended |= {bench.outcome().job.id for _ in range(fed - len(ended))}
+
+    assert ended == set(range(fed))
+    assert count.most <= 3
+    # All three places are there for either kind.
+    bench.feed(*[job(fed + n, "together") for n in range(3)])
+    assert {bench.outcome().error for _ in range(3)} == {None}
+    bench.feed(*[job(fed + n, "async_together") for n in range(3)])
+    assert {bench.outcome().error for _ in range(3)} == {None}
