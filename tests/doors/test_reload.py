@@ -138,8 +138,15 @@ def test_the_running_job_may_end_before(
     stop(program, queue)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("whom", ["all", "the first", "the child"])
+@pytest.mark.parametrize(
+    ("whom", "number"),
+    [
+        ("all", signal.SIGINT),
+        ("the first", signal.SIGINT),
+        ("the first", signal.SIGTERM),
+        ("the child", signal.SIGTERM),
+    ],
+)
 def test_a_signal_ends_it_with_nothing_locked(
     queue: Queue, connect: Connect, develop: Develop, number: signal.Signals, whom: str
 ) -> None:
