@@ -179,6 +179,7 @@ def test_after_an_outage_nobody_is_declared_dead_for_his_silence(
 ) -> None:
     # The database was away for a minute; WATCH is the first to come back.
     stage.query("update {workers} set last_beat_at = now() - interval '60 s'")
+    assert lives.sweep().workers == ()
     assert lives.beat(WATCH) == {WATCH}
     assert lives.sweep().workers == ()
     assert lives.beat(A) == {A}

@@ -13,7 +13,10 @@ with
 me as materialized (
   select worker.worker_id, 3 * worker.heartbeat as least_silence, worker.watching_since
   from :SCHEMA.django_workers as worker
-  where worker.worker_id = %(by)s and worker.dead_at is null
+  -- Not between an outage and its own first heartbeat: its watch has not begun anew then.
+  where worker.worker_id = %(by)s
+    and worker.dead_at is null
+    and worker.last_beat_at >= now() - 2 * worker.heartbeat
 ),
 silent as materialized (
   select worker.worker_id
