@@ -121,7 +121,8 @@ class AsyncSlot:
             outcome = attempts.failed(job, task, raised, began)
             error = raised
         self._job = None
-        await self._settle()
+        if self.threads.used or self._task.cancelling():
+            await self._settle()
         heard = signals.job_succeeded.receivers or signals.job_failed.receivers
         if context is not None and heard:
             await self._undisturbed(drive(scope, _tell(task, context, outcome, error)))
