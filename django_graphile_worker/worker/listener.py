@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from django_graphile_worker.statements import sessions as statements
 from django_graphile_worker.worker.connections import PASSING, Connection, Link
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
+
+logger = logging.getLogger("graphile_worker")
 
 
 class Listener(Service):
@@ -24,6 +27,7 @@ class Listener(Service):
         self._link = link
         self._on_listening = on_listening
         self._lost = False
+        self._warned = False
         self.listening = Moment()
 
     def lost(self) -> None:
@@ -40,6 +44,7 @@ class Listener(Service):
                     self.wait(self._link.pause(error))
                     continue
                 self._lost = False
+                self._warn_of_pooler()
                 self._on_listening(self._link.connection())
                 self.listening.occur()
                 while not self._lost and not self.stopping:
@@ -49,3 +54,14 @@ class Listener(Service):
         finally:
             # The receiver has given it back before: the pool stops it first.
             self._link.close()
+
+    def _warn_of_pooler(self) -> None:
+        """Say that announcements get lost in a transaction pooler; it gives no sign of it."""
+        if not self._link.direct and not self._warned:
+            self._warned = True
+            logger.warning(
+                "The database alias %r leads through a pooler, where announcements of new jobs "
+                "may get lost: they are found by polling. Set LISTEN_DATABASE to an alias that "
+                "goes past it, or to None (--no-listen).",
+                self._link.alias,
+            )

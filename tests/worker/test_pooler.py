@@ -152,6 +152,18 @@ def test_an_alias_that_goes_past_it_hears_of_new_jobs(
     assert ran == [0, 1, 2]
 
 
+def test_to_listen_through_it_is_warned_of_and_jobs_are_found_by_polling(
+    queue: Queue, start_pool: StartPool, pooled: Pooler, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[int] = []
+    start_pool(register(task=lambda n: ran.append(n)), database="pooled", poll_interval=0.1)
+    for n in range(3):
+        queue.add("task", {"n": n})
+        eventually(lambda: is_empty(queue), WITHIN)
+    assert ran == [0, 1, 2]
+    assert caplog.text.count("leads through a pooler") == 1
+
+
 def test_it_may_end_and_come_back(queue: Queue, start_pool: StartPool, pooled: Pooler) -> None:
     ran: list[int] = []
     running = start_pool(
