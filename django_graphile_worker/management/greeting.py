@@ -37,7 +37,7 @@ def compose(
             else "listens for new ones on %(listens)s"
         ),
         "  tasks     "
-        + ("%(names)s" if tasks else "none: no installed app has tasks in a tasks.py"),
+        + (", ".join(tasks).replace("%", "%%") or "none: no installed app has tasks in a tasks.py"),
     ]
     return "\n".join(lines), {
         "database": config.databases[0],
@@ -50,5 +50,4 @@ def compose(
         "prefetch": PREFETCH if config.prefetch is None else config.prefetch,
         "listens": alias,
         "tasks": list(tasks),
-        "names": ", ".join(tasks),
     }

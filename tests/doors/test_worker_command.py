@@ -71,13 +71,13 @@ def test_a_flag_that_is_no_number_is_named(flag: str) -> None:
 
 
 def test_it_says_what_it_serves(queue: Queue, use: Use) -> None:
-    use(register(b=lambda: None, a=lambda: None))
+    use(register(**{"b%d": lambda: None, "a": lambda: None}))
     said = once(concurrency=3, poll_interval=1.5)
 
     assert f"database  default, schema {queue.schema} (revision 20, functions 1)" in said
     assert re.search(r"slots     3, takes up to \d+ more jobs ahead", said)
     assert "looks     for jobs every 1.5 s, does not listen for new ones" in said
-    assert "tasks     a, b" in said
+    assert "tasks     a, b%d" in said
     assert "Worker stopped: 0 jobs completed, 0 failed, 0 given back." in said
 
 
