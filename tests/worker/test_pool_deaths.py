@@ -201,6 +201,39 @@ def test_a_process_that_was_stopped_and_continued_ends_nothing_that_it_has_lost(
     assert code == 0, said
 
 
+def test_a_task_that_kills_its_process_runs_as_often_as_it_may_and_no_more(
+    queue: Queue, start: Start
+) -> None:
+    program = start(*SHORT, "--processes", "2", "--concurrency", "1")
+    eventually(has_workers(queue, 2), WITHIN)
+    deadly = queue.add("die", queue_name="lane", max_attempts=3, priority=-1)
+    behind = queue.add("wait_for_lock", {"number": 5}, queue_name="lane")
+
+    def dead_for_good() -> None:
+        # Without the pauses between its attempts, which are not what this is about.
+        queue.query(
+            "update {jobs} set run_at = now() where locked_at is null and id = %s", [deadly]
+        )
+        row = queue.job(deadly)
+        assert row is not None
+        assert (row["attempts"], row["locked_by"]) == (3, None)
+
+    eventually(dead_for_good, 2 * WITHIN)
+    eventually(lambda: _equal([job["id"] for job in queue.jobs()], [deadly]), WITHIN)
+    assert queue.job(behind) is None
+    row = queue.job(deadly)
+    assert row is not None
+    assert not row["is_available"]
+    assert "died before it had ended this job" in row["last_error"]
+    errors = queue.query("select attempt from {errors} where job_id = %s order by id", [deadly])
+    assert [error["attempt"] for error in errors] == [1, 2, 3]
+    assert queue.locks() == 0
+    program.process.terminate()
+    code, said = program.wait()
+    assert code == 0, said
+    assert said.count("ended with SIGKILL") == 3
+
+
 def test_an_outage_longer_than_their_patience_is_no_death(
     queue: Queue, start_pool: StartPool
 ) -> None:
