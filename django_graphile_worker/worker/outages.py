@@ -7,9 +7,11 @@ outage lasts; the others are counted in the next one. When all parts work again,
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 logger = logging.getLogger("graphile_worker")
 
@@ -30,10 +32,11 @@ class Outages:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # Since when each part has failed, without a success in between.
-        self._failing: dict[object, float] = {}
+        # Since when each part has failed, without a success in between. Weak: a part that is thrown
+        # away while it fails will never tell that it works again.
+        self._failing: WeakKeyDictionary[object, float] = WeakKeyDictionary()
         self._began = 0.0
-        self._next_line = 0.0
+        self._last_line = -math.inf
         self._silence = SHORTEST_SILENCE
         self._unsaid = 0
 
@@ -48,11 +51,12 @@ class Outages:
                 self._began = now
                 self._silence = SHORTEST_SILENCE
             self._failing.setdefault(who, now)
-            if now < self._next_line:
+            if now < self._last_line + self._silence:
                 self._unsaid += 1
                 return
-            self._next_line = now + self._silence
-            self._silence = min(LONGEST_SILENCE, self._silence * 2)
+            if self._last_line >= self._began:
+                self._silence = min(LONGEST_SILENCE, self._silence * 2)
+            self._last_line = now
             unsaid, self._unsaid = self._unsaid, 0
         said = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
         text = " ".join(said.split()) or type(error).__name__
@@ -67,8 +71,6 @@ class Outages:
             if since is None or self._failing:
                 return
             lasted = now - self._began
-            # Told the longer it was; but the next outage's first line comes at once.
-            self._next_line = min(self._next_line, now + SHORTEST_SILENCE)
         if lasted >= WORTH_TELLING:
             logger.warning("The database can be worked with again, after %.0f s.", lasted)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from django_graphile_worker.statements import workers
+from django_graphile_worker.statements.base import Statement
 from tests.database.lives import WATCH, Lives
 from tests.database.stage import Stage
 
@@ -50,7 +53,7 @@ def rows_read(plan: str, table: str) -> int:
     return total
 
 
-STATEMENTS = {
+STATEMENTS: dict[str, Callable[[str], Statement[Any]]] = {
     "sweep": lambda schema: workers.rescue(schema=schema, by=WATCH),
     "sweep with orphans": lambda schema: workers.rescue(schema=schema, by=WATCH, orphans=True),
     "sweep with foreign": lambda schema: workers.rescue(schema=schema, by=WATCH, foreign=True),

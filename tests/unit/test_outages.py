@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import threading
@@ -10,6 +11,13 @@ import psycopg
 import pytest
 
 from django_graphile_worker.worker.outages import LONGEST_SILENCE, LONGEST_TEXT, Outages
+
+
+class Part:
+    """One that may fail."""
+
+
+ONE, TWO = Part(), Part()
 
 
 class Clock:
@@ -37,7 +45,7 @@ GONE = psycopg.OperationalError("connection refused\n\tIs the server running?\n"
 def test_the_first_error_is_told_at_once_in_one_line(
     outages: Outages, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.failed(1, "fetcher", GONE)
+    outages.failed(ONE, "fetcher", GONE)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
@@ -48,13 +56,14 @@ def test_the_first_error_is_told_at_once_in_one_line(
 def test_parts_share_one_line_a_second(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for part in ("fetcher", "completer", "rescuer"):
+    parts = {name: Part() for name in ("fetcher", "completer", "rescuer")}
+    for name, part in parts.items():
         for _ in range(5):
-            outages.failed(part, part, GONE)
+            outages.failed(part, name, GONE)
             clock.now += 0.05
     assert len(caplog.records) == 1
     clock.now += 1
-    outages.failed("fetcher", "fetcher", GONE)
+    outages.failed(parts["fetcher"], "fetcher", GONE)
     assert caplog.records[1].getMessage().endswith("(and 14 more such errors since)")
 
 
@@ -64,7 +73,7 @@ def test_a_long_outage_is_told_less_and_less(
     told = []
     for _ in range(600):
         before = len(caplog.records)
-        outages.failed(1, "fetcher", GONE)
+        outages.failed(ONE, "fetcher", GONE)
         if len(caplog.records) > before:
             told.append(round(clock.now - 1_000))
         clock.now += 1
@@ -75,29 +84,29 @@ def test_a_long_outage_is_told_less_and_less(
 def test_the_end_is_told_when_all_parts_work_again(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.failed(1, "fetcher", GONE)
-    outages.failed(2, "rescuer", GONE)
+    outages.failed(ONE, "fetcher", GONE)
+    outages.failed(TWO, "rescuer", GONE)
     clock.now += 31
-    outages.works(1)
+    outages.works(ONE)
     assert len(caplog.records) == 1
     clock.now += 1
-    outages.works(2)
-    outages.works(2)
+    outages.works(TWO)
+    outages.works(TWO)
     assert [record.getMessage() for record in caplog.records[1:]] == [
         "The database can be worked with again, after 32 s."
     ]
     # The next outage is a new one: told at once, whatever the last one's silence.
     clock.now += 1
-    outages.failed(1, "fetcher", GONE)
+    outages.failed(ONE, "fetcher", GONE)
     assert caplog.records[-1].getMessage().startswith("The fetcher will try again")
 
 
 def test_a_short_outage_has_no_end_to_be_told(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.failed(1, "fetcher", GONE)
+    outages.failed(ONE, "fetcher", GONE)
     clock.now += 0.1
-    outages.works(1)
+    outages.works(ONE)
     assert len(caplog.records) == 1
 
 
@@ -105,9 +114,9 @@ def test_short_outages_one_after_the_other_are_told_once_a_second(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):
-        outages.failed(1, "fetcher", GONE)
+        outages.failed(ONE, "fetcher", GONE)
         clock.now += 0.05
-        outages.works(1)
+        outages.works(ONE)
         clock.now += 0.05
     assert 8 <= len(caplog.records) <= 11
 
@@ -115,31 +124,46 @@ def test_short_outages_one_after_the_other_are_told_once_a_second(
 def test_a_part_that_has_ended_is_not_waited_for(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.failed(1, "listener", GONE)
-    outages.failed(2, "fetcher", GONE)
-    outages.gone(1)
+    outages.failed(ONE, "listener", GONE)
+    outages.failed(TWO, "fetcher", GONE)
+    outages.gone(ONE)
     clock.now += 5
-    outages.works(2)
+    outages.works(TWO)
     assert "can be worked with again" in caplog.records[-1].getMessage()
+
+
+def test_a_part_that_was_thrown_away_is_not_waited_for(
+    outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = Part()
+    for _ in range(100):
+        outages.failed(part, "listener", GONE)
+        clock.now += 1
+    del part
+    gc.collect()
+    lines = len(caplog.records)
+    outages.failed(ONE, "fetcher", GONE)  # a new outage: at once
+    assert len(caplog.records) == lines + 1
 
 
 def test_an_error_may_be_long_or_say_nothing(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.failed(1, "fetcher", psycopg.OperationalError("x" * 10_000))
+    outages.failed(ONE, "fetcher", psycopg.OperationalError("x" * 10_000))
     clock.now += 100
-    outages.failed(1, "fetcher", psycopg.OperationalError())
+    outages.failed(ONE, "fetcher", psycopg.OperationalError())
     assert len(caplog.records[0].getMessage()) < LONGEST_TEXT + 100
     assert "OperationalError" in caplog.records[1].getMessage()
 
 
 def test_any_thread_may_tell(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
-    def tell(who: int) -> None:
+    def tell() -> None:
+        who = Part()
         for _ in range(200):
             outages.failed(who, "fetcher", GONE)
             outages.works(who)
 
-    threads = [threading.Thread(target=tell, args=[n]) for n in range(4)]
+    threads = [threading.Thread(target=tell) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
