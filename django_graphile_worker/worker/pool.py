@@ -205,6 +205,7 @@ class WorkerPool:
                 part.start()
             watch.wait_for_a_reason()
             logger.info("Worker %s stops.", self.worker_id)
+            self.rescuer.announce_stop()
             self._closing.stop_gently()
         except BaseException:
             # Ctrl-C in a program that has set no handlers: as if it had come twice.

@@ -114,6 +114,29 @@ def test_what_a_dead_pool_had_not_begun_is_not_begun_under_its_old_name(
     assert sorted(ran) == [0, 0, 1, 2, 3]
 
 
+def test_a_pool_that_stops_says_so_and_beats_until_its_last_job_has_ended(
+    queue: Queue, start_pool: StartPool
+) -> None:
+    go_on = threading.Event()
+    running = start_pool(register(task=lambda: go_on.wait(WITHIN)), heartbeat=0.05)
+    queue.add("task")
+    eventually(lambda: _equal(queue.locks(), 1), WITHIN)
+    running.pool.stop()
+
+    def says_so() -> None:
+        rows = queue.query("select stopping_at from {workers} where pid <> 1")
+        assert [row for row in rows if row["stopping_at"] is not None] != []
+
+    eventually(says_so, WITHIN)
+    running.pool.rescuer.beaten.watch()
+    for _ in range(3):
+        running.pool.rescuer.beaten.wait()
+    go_on.set()
+    assert running.join() == 0
+    assert queue.query("select pid from {workers} where pid <> 1") == []
+    is_empty(queue)
+
+
 def test_a_killed_process_has_its_jobs_run_by_another(
     queue: Queue, connect: Connect, start: Start
 ) -> None:
