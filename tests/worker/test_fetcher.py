@@ -250,7 +250,8 @@ def test_past_a_head_of_others_jobs_it_goes_lane_by_lane(
     monkeypatch.setattr(statements, "get_jobs", remember)
     queue.add("foreign")
     queue.query(
-        "insert into {jobs} (task_id, priority) select id, -1 from {tasks}, generate_series(1, 60000)"
+        "insert into {jobs} (task_id, priority)"
+        " select id, -1 from {tasks}, generate_series(1, 60000)"
     )
     job_id = queue.add()
     fetcher = make_fetcher()
