@@ -6,7 +6,6 @@ once, a busy worker's jobs by the hundred. What a batch misses is tried again la
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections import deque
@@ -54,8 +53,8 @@ class Completer(Service):
         self._identity = identity
         self._last_wait = last_wait
         self._on_written = on_written
-        # Fresh: not tried yet. Writing: on its way. Missed, by job id: the row or the queue was
-        # locked, or the connection broke.
+        # Fresh: not tried yet. Writing: on its way. Missed: the row or the queue was locked, or the
+        # connection broke; by the object, since a job may end under a former name as well.
         self._fresh: deque[Ending] = deque()
         self._writing: list[Ending] = []
         self._missed: dict[int, Ending] = {}
@@ -95,7 +94,7 @@ class Completer(Service):
         return [
             *(ending.job.id for ending in self._fresh.copy()),
             *(ending.job.id for ending in list(self._writing)),
-            *list(self._missed),
+            *(ending.job.id for ending in list(self._missed.values())),
         ]
 
     def hurry(self) -> None:
@@ -190,7 +189,7 @@ class Completer(Service):
             else:
                 self.counts[ending.how] += 1
                 if self._missed:
-                    self._missed.pop(ending.job.id, None)
+                    self._missed.pop(id(ending), None)
         self._writing = []
         self.written.occur(batch)
         self._on_written(freed)
@@ -198,13 +197,12 @@ class Completer(Service):
     def _keep(self, ending: Ending) -> None:
         ending.due = time.monotonic() + ending.pause
         ending.pause = min(LONGEST_PAUSE, ending.pause * 2)
-        self._missed[ending.job.id] = ending
+        self._missed[id(ending)] = ending
 
     def _drop(self, endings: Iterable[Ending]) -> None:
         for ending in endings:
             ending.job_held = ending.queue_held = False
-            with contextlib.suppress(KeyError):
-                del self._missed[ending.job.id]
+            self._missed.pop(id(ending), None)
             logger.warning(
                 "Job %s (%s) was taken by %s, which was declared dead; that it was %s is dropped.",
                 ending.job.id,

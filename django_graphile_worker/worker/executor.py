@@ -50,7 +50,8 @@ class Executor(Service):
         self._on_outcome = on_outcome
         stopping = self._stopping.is_set
         self._line = Line(is_async=self._is_async, stopping=stopping, on_room=on_room)
-        # By job id: everything fed and not ended. By slot: what runs there.
+        # Everything fed and not ended, by the object: once this worker was declared dead, a job may
+        # come again while its attempt under the former name still runs. By slot: what runs there.
         self._held: dict[int, LockedJob] = {}
         self._running: dict[int, LockedJob] = {}
         self._done = [0] * (2 * concurrency)
@@ -69,7 +70,7 @@ class Executor(Service):
     def feed(self, jobs: Sequence[LockedJob]) -> None:
         """Put jobs into the line, behind those that wait."""
         for job in jobs:
-            self._held[job.id] = job
+            self._held[id(job)] = job
         self._line.feed(jobs)
 
     def take_back(self, older_than: float | None = None) -> list[LockedJob]:
@@ -81,7 +82,7 @@ class Executor(Service):
             return []
         taken = self._line.take_back()
         for job in taken:
-            del self._held[job.id]
+            del self._held[id(job)]
         return taken
 
     def abandon(self) -> list[LockedJob]:
@@ -117,7 +118,7 @@ class Executor(Service):
 
     def held_ids(self) -> list[int]:
         """Return the ids of the jobs that were fed and have not ended."""
-        return list(self._held)
+        return [job.id for job in list(self._held.values())]
 
     def wake(self) -> None:
         super().wake()
@@ -143,7 +144,7 @@ class Executor(Service):
         if self._running.pop(slot, None) is None:
             return  # abandoned meanwhile
         self._on_outcome(outcome)
-        del self._held[outcome.job.id]
+        del self._held[id(outcome.job)]
         self._done[slot] += 1
 
     def _is_async(self, job: LockedJob) -> bool:

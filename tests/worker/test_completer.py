@@ -197,6 +197,23 @@ def test_what_was_taken_under_a_name_that_is_dead_is_dropped_and_logged(
     assert queue.locks() == 2
 
 
+def test_what_ended_under_a_dead_name_does_not_take_along_what_ended_under_the_new_one(
+    queue: Queue, connect: Connect, completer: Completer
+) -> None:
+    job_id = queue.add(job_key="k")
+    (job,) = fetch(queue)
+    caller = connect(autocommit=False)
+    queue.add(job_key="k", session=caller)
+    completer.add(Outcome(job))
+    completer.written.wait()
+    completer.add(Outcome(job._replace(locked_by="a former name")))
+    eventually(lambda: check(completer.job_ids() == [job_id]))
+
+    caller.rollback()
+    eventually(lambda: check(queue.job(job_id) is None))
+    assert completer.backlog == 0
+
+
 def test_it_comes_back_after_its_connection_was_cut(queue: Queue, completer: Completer) -> None:
     for _ in range(5):
         queue.add()

@@ -139,6 +139,23 @@ def test_what_comes_of_an_abandoned_job_is_dropped(make_bench: MakeBench) -> Non
     assert bench.outcomes.empty()
 
 
+def test_a_job_may_come_again_while_its_attempt_under_a_lost_name_runs(
+    make_bench: MakeBench,
+) -> None:
+    gate = Gate()
+    bench = make_bench(task=gate.wait)
+    former, again = job(1, locked_by="lost"), job(1)
+    bench.feed(former)
+    bench.begun()
+    bench.feed(again)
+    assert bench.executor.held_ids() == [1, 1]
+
+    gate.let_go(2)
+    assert bench.outcome().job is former
+    assert bench.outcome().job is again
+    eventually(lambda: _is(bench.executor.held, 0))
+
+
 def test_an_outcome_is_told_before_the_job_leaves_those_that_are_held(
     make_bench: MakeBench,
 ) -> None:
