@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -70,13 +70,18 @@ def _listen_database(value: object) -> str | Same | None:
     raise ValueError("a database alias, or None to poll only")
 
 
+def are_flags(value: object) -> TypeGuard[list[str] | tuple[str, ...]]:
+    """Whether this is a list of flags that the database can hold."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(flag, str) and flag and not re.search("[\0\ud800-\udfff]", flag)
+        for flag in value
+    )
+
+
 def _forbidden_flags(value: object) -> tuple[str, ...] | str | ForbiddenFlags:
     if callable(value) or _is_dotted_path(value):
         return value  # type: ignore[return-value]
-    if isinstance(value, list | tuple) and all(
-        isinstance(flag, str) and flag and not re.search("[\0\ud800-\udfff]", flag)
-        for flag in value
-    ):
+    if are_flags(value):
         return tuple(value)
     raise ValueError("a list of flags, or a function that returns one, or its dotted path")
 

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from django_graphile_worker.conf import SETTING, Config, get_config
+from django_graphile_worker.conf import SETTING, Config, are_flags, get_config
 from django_graphile_worker.exceptions import InvalidSetting
 
 # The flags that stand for a setting of the same name and take one value.
@@ -213,13 +213,15 @@ def resolve_flags(given: Flags) -> Flags:
         return function
 
     def checked() -> Sequence[str]:
-        flags = function()
-        # A string is a sequence of strings, too.
-        if isinstance(flags, str) or not all(isinstance(flag, str) for flag in flags):
+        returned = function()
+        # A string is made of strings, too; and what can be read once only is empty after a look.
+        several = isinstance(returned, Iterable) and not isinstance(returned, str)
+        flags = list(returned) if several else returned
+        if not are_flags(flags):
             raise InvalidSetting(
                 f"{SETTING}: FORBIDDEN_FLAGS must return a list of flags, not {flags!r}."
             )
-        return list(flags)
+        return flags
 
     return checked
 

@@ -56,9 +56,16 @@ def test_an_unknown_alias_to_listen_on_is_refused() -> None:
         config(LISTEN_DATABASE="direct")
 
 
-@pytest.mark.parametrize("returned", ["noisy", [1], ["noisy", None]])
+@pytest.mark.parametrize("returned", ["noisy", [1], ["noisy", None], None, 7, [""], ["\0"]])
 def test_a_function_that_returns_no_flags_is_told_so(returned: Any) -> None:
     flags = arguments.resolve_flags(lambda: returned)
     assert callable(flags)
     with pytest.raises(InvalidSetting, match="FORBIDDEN_FLAGS must return a list of flags"):
         flags()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, iter])
+def test_a_function_may_return_flags_in_anything_that_can_be_read(kind: Any) -> None:
+    flags = arguments.resolve_flags(lambda: kind(["noisy"]))
+    assert callable(flags)
+    assert flags() == ["noisy"]
