@@ -116,6 +116,7 @@ class Completer(Service):
     def work(self, number: int) -> None:
         stopped_at: float | None = None
         try:
+            self._link.open_early()  # while there is nothing to write
             while True:
                 if self.stopping and stopped_at is None:
                     stopped_at = time.monotonic()

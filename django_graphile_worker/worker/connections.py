@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -80,6 +80,11 @@ class Link:
             self._connection, self.direct = connect(self.alias, self.part)
             self._prepared = None
         return self._connection
+
+    def open_early(self) -> None:
+        """Open the connection before it is needed. If that fails, the first use says so."""
+        with suppress(*PASSING):
+            self.connection()
 
     def run(self, statement: Statement[T]) -> T:
         """Send a statement and read its result. May raise one of `PASSING`."""

@@ -126,6 +126,7 @@ class Fetcher(Service):
     def work(self, number: int) -> None:
         self._bell.open()
         try:
+            self._link.open_early()  # while the rescuer registers
             while not self.stopping:
                 try:
                     pause = self._look()
