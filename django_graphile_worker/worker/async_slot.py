@@ -127,6 +127,8 @@ class AsyncSlot:
         if context is not None and heard:
             await self._undisturbed(drive(scope, _tell(task, context, outcome, error)))
             await self._settle()
+        # Its traceback leads back here, and would keep what the task had in hand.
+        error = None
         return outcome
 
     async def _within_limits(

@@ -109,6 +109,8 @@ class SyncSlots:
                 self._woken.set()
             scope.run(_tell, task, context, outcome, error)
             _clean(threads)
+        # Its traceback leads back here, and would keep what the task had in hand.
+        error = None
         return outcome
 
     def _call(self, task: AnyTask, context: Any, args: Any, kwargs: Any) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import psycopg
@@ -13,6 +16,7 @@ import pytest
 
 from django_graphile_worker.worker.errors import LONGEST_ERROR
 from tests.conftest import Connect
+from tests.waiting import eventually
 from tests.worker.bench import MakeBench, job
 
 MakeTask = Callable[..., Callable[[], Any]]
@@ -57,6 +61,41 @@ def test_a_failure_is_logged_with_the_jobs_ids(
     assert (record.job_id, record.task_identifier) == (7, "task")  # type: ignore[attr-defined]
     assert record.exc_info is not None
     assert "sesame" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_what_a_failed_task_had_in_hand_is_free_at_once(
+    make_bench: MakeBench, kind: str, wrapped: bool
+) -> None:
+    class Film:
+        pass
+
+    films: list[weakref.ref[Film]] = []
+
+    def fail() -> None:
+        film = Film()
+        films.append(weakref.ref(film))
+        raise ValueError("boom")
+
+    async def afail() -> None:
+        await asyncio.sleep(0)
+        fail()
+
+    options = {"wrapper": nullcontext} if wrapped else {}
+    bench = make_bench(task=fail if kind == "sync" else afail, options=options)
+    logging.disable(logging.CRITICAL)  # a record that pytest keeps has the traceback
+    gc.disable()
+    try:
+        assert bench.run(job(1)) is not None
+        eventually(lambda: _all_gone(films))
+    finally:
+        gc.enable()
+        logging.disable(logging.NOTSET)
+
+
+def _all_gone(films: list[weakref.ref[Any]]) -> None:
+    assert [film() for film in films] == [None]
 
 
 def test_a_log_handler_that_raises_does_not_end_a_slot(make_bench: MakeBench) -> None:
