@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from django_graphile_worker.context import ids
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker.completer import Completer
 from django_graphile_worker.worker.executor import Executor
@@ -94,6 +95,7 @@ class Closing:
             "Job %s (%s) was still running when the worker had to stop.",
             job.id,
             job.task_identifier,
+            extra=ids(job),
         )
         why = "at once" if self._watch.stops > 1 else f"within {self._shutdown_timeout:g} s"
         error = f"WorkerStopped: the worker was told to stop {why}, and this job had not ended."

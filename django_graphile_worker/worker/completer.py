@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from django_graphile_worker.context import ids
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker.connections import PASSING, Link
 from django_graphile_worker.worker.endings import Ending, How, Writer
@@ -111,6 +112,7 @@ class Completer(Service):
                 ending.job.task_identifier,
                 ending.how.value,
                 ending.job.locked_by,
+                extra=ids(ending.job),
             )
 
     def work(self, number: int) -> None:
@@ -210,4 +212,5 @@ class Completer(Service):
                 ending.job.task_identifier,
                 ending.job.locked_by,
                 ending.how.value,
+                extra=ids(ending.job),
             )

@@ -8,6 +8,7 @@ from enum import Enum
 
 import psycopg
 
+from django_graphile_worker.context import ids
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.statements.base import Statement
@@ -129,6 +130,7 @@ class Writer:
                     ending.job.id,
                     ending.job.task_identifier,
                     how.value,
+                    extra=ids(ending.job),
                 )
 
     def _send(self, worker_id: str, how: How, endings: list[Ending]) -> Ended:

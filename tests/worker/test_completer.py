@@ -194,6 +194,7 @@ def test_what_was_taken_under_a_name_that_is_dead_is_dropped_and_logged(
         eventually(lambda: check(completer.backlog == 0))
 
     assert f"Job {job_id} (noop) was taken by {ME}, which was declared dead" in caplog.text
+    assert [record.job_id for record in caplog.records] == [job_id]  # type: ignore[attr-defined]
     assert queue.locks() == 2
 
 
