@@ -3,7 +3,8 @@
 Job signals have the task as `sender` (`None` where it is not known here) and `context`, the
 attempt's `TaskContext`. They are sent in the thread that ran the job, after what the job left
 behind was cleaned, so a receiver may use the ORM; what it leaves behind is cleaned as well. Worker
-signals have the `WorkerPool`'s class as `sender`, and `worker_id`.
+signals have the `WorkerPool`'s class as `sender`, and `worker_id`; they are sent in the thread that
+runs the worker.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ job_failed = Signal()
 """An attempt has failed: with `error`, the exception, and `will_retry`."""
 
 worker_started = Signal()
-"""A worker is about to take jobs."""
+"""A worker has a name, and takes jobs from now on; the first may have begun already."""
 
 worker_stopped = Signal()
 """A worker has ended; nothing is locked by it any more, but for what it logged."""

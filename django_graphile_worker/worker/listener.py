@@ -16,8 +16,8 @@ class Listener(Service):
     """Opens a connection that listens, and hands it to whoever waits for announcements.
 
     `on_listening(connection)` gives it away: from then on only the receiver uses it, who must take
-    it also as an announcement, since what was announced before was not heard. `lost(connection)`
-    tells that it has broken; the listener then closes it and makes another.
+    it also as an announcement, since what was announced before was not heard. `lost()` tells that
+    it has broken; the listener then closes it and makes another.
     """
 
     def __init__(
