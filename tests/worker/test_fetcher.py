@@ -319,19 +319,19 @@ def test_it_looks_for_lost_answers_also_when_it_is_stopped_meanwhile(
 def test_once_it_is_drained_only_when_nothing_runs_and_all_is_written(
     queue: Queue, slots: Slots, make_fetcher: MakeFetcher
 ) -> None:
+    written = threading.Event()
     job_id = queue.add()
-    fetcher = make_fetcher(once=True, poll_interval=0.01)
+    fetcher = make_fetcher(once=True, poll_interval=0.01, settled=written.is_set)
     slots.fed.get(timeout=WITHIN)
     assert fetcher.fetched.wait() != []
     assert fetcher.fetched.wait() == []
     assert not slots.drained.is_set()
 
-    slots.unwritten = True
     del slots.held[job_id]
     for _ in range(3):
-        fetcher.wake()
+        assert fetcher.fetched.wait() == []
     assert not slots.drained.is_set()
-    slots.unwritten = False
+    written.set()
 
     assert slots.drained.wait(WITHIN)
     assert fetcher.join(WITHIN)
