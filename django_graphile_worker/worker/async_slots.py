@@ -54,7 +54,9 @@ class AsyncSlots:
                 threads.shutdown(cancel_futures=True)
 
     async def _work(self) -> None:
-        await asyncio.gather(*[slot.work() for slot in self._all()])
+        # Cancelled only by a job that cancels all there is on its loop; the slots outlive that.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*[slot.work() for slot in self._all()])
 
     def cancel(self, jobs: Mapping[int, LockedJob]) -> None:
         """Cancel jobs that run in these slots, and wait for a moment until they have ended."""
@@ -93,6 +95,11 @@ def _run_to_end(loop: asyncio.AbstractEventLoop, work: asyncio.Future[Any]) -> N
             if work.done():
                 raise
             logger.exception("A task on the event loop ended in an error.")
+        except RuntimeError:
+            if work.done():
+                raise
+            # A job has called `stop()`; it would end all others.
+            logger.exception("A task has stopped the event loop; it goes on.")
 
 
 async def _clear(loop: asyncio.AbstractEventLoop) -> None:

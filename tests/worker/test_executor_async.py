@@ -141,6 +141,25 @@ def test_a_child_that_exits_ends_its_job_and_not_the_loop(
     assert bench.run(job(2, "after")) is None
 
 
+async def stops_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+
+
+async def cancels_all_on_the_loop() -> None:
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
+@pytest.mark.parametrize("task", [stops_the_loop, cancels_all_on_the_loop])
+def test_whoever_ends_the_loop_ends_no_slot(
+    make_bench: MakeBench, task: Callable[[], Awaitable[None]]
+) -> None:
+    bench = make_bench(task=task, after=groups)
+
+    assert bench.run(job(1)) is None
+    assert bench.run(job(2, "after")) is None  # and make_bench looks at how the executor ends
+
+
 def test_a_coroutine_behind_a_sync_decorator_runs_in_the_slot(make_bench: MakeBench) -> None:
     seen: list[str] = []
 
