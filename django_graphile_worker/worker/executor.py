@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from django_graphile_worker.exceptions import UnknownTask
 from django_graphile_worker.jobs import LockedJob, Outcome
 from django_graphile_worker.worker.async_slots import AsyncSlots
 from django_graphile_worker.worker.attempt import AnyTask, Attempts, Wrapper
@@ -17,8 +16,6 @@ from django_graphile_worker.worker.line import Line
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
 from django_graphile_worker.worker.slots import Surroundings
 from django_graphile_worker.worker.sync_slots import SyncSlots
-
-__all__ = ["Executor", "UnknownTask"]
 
 
 class Executor(Service):
@@ -105,11 +102,6 @@ class Executor(Service):
     def held(self) -> int:
         """How many jobs were fed and have not ended."""
         return len(self._held)
-
-    @property
-    def free(self) -> int:
-        """How many jobs could begin at once if they were fed now."""
-        return max(0, self._concurrency - len(self._held))
 
     @property
     def finished(self) -> int:

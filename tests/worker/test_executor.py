@@ -171,18 +171,6 @@ def test_an_outcome_is_told_before_the_job_leaves_those_that_are_held(
     assert held == [[1]]
 
 
-def test_free_tells_how_many_jobs_could_begin_at_once(make_bench: MakeBench) -> None:
-    gate = Gate()
-    bench = make_bench(task=gate.wait, concurrency=3)
-    assert bench.executor.free == 3
-    bench.feed(job(1), job(2))
-    assert bench.executor.free == 1
-    bench.feed(job(3), job(4))
-    assert bench.executor.free == 0
-    gate.let_go(4)
-    eventually(lambda: _is(bench.executor.free, 3))
-
-
 def test_what_has_waited_long_is_taken_back_and_the_slots_go_on(make_bench: MakeBench) -> None:
     gate = Gate()
     bench = make_bench(task=gate.wait)

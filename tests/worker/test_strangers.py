@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from django_graphile_worker.worker import strangers
 from tests.database.test_get_jobs import ago
 from tests.worker.conftest import StartPool
 from tests.worker.tools import Queue, register
@@ -13,8 +14,13 @@ from tests.worker.tools import Queue, register
 
 @pytest.mark.parametrize("told", [True, False])
 def test_they_are_named_unless_the_pool_was_told_which_tasks_to_serve(
-    queue: Queue, start_pool: StartPool, caplog: pytest.LogCaptureFixture, told: bool
+    queue: Queue,
+    start_pool: StartPool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    told: bool,
 ) -> None:
+    monkeypatch.setattr(strangers, "EVERY", 0.0)
     strange = queue.add("sned_letter", run_at=ago(90))
     queue.add("just come")
     with caplog.at_level(logging.WARNING, "graphile_worker"):
