@@ -1,0 +1,7 @@
+"""Every test here has databases of its own, under names and aliases of its own."""
+
+from __future__ import annotations
+
+from tests.fresh import fresh, manage
+
+__all__ = ["fresh", "manage"]
