@@ -33,7 +33,10 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """A worker process; tells `messages` its name and its end, from threads of its own."""
+    """A worker process; tells `messages` its name and its end, from threads of its own.
+
+    It is started at once. Raises `OSError` where that cannot be.
+    """
 
     def __init__(
         self,
@@ -44,22 +47,13 @@ class Child:
         own_group: bool,
     ) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                command,
-                env={
-                    **os.environ,
-                    VARIABLE: str(theirs.fileno()),
-                    # Apps look at it so as not to begin twice what only the real process should do.
-                    **({DJANGO_AUTORELOAD_ENV: "true"} if reload else {}),
-                },
-                pass_fds=[theirs.fileno()],
-                # A debugger in a task needs the terminal. Several processes cannot share it; those
-                # get Ctrl-C from us alone, so that it does not hit them while they start.
-                stdin=subprocess.DEVNULL if own_group else None,
-                process_group=0 if own_group else None,
-            )
         self.channel = Channel(ours)
+        try:
+            with theirs:
+                self.process = self._start(command, theirs, reload=reload, own_group=own_group)
+        except BaseException:
+            self.channel.close()
+            raise
         self.named_at: float | None = None
         self.worker_id: str | None = None
         self._messages = messages
@@ -69,6 +63,25 @@ class Child:
         )
         self._listener.start()
         threading.Thread(target=self._wait, name="graphile_worker child", daemon=True).start()
+
+    @staticmethod
+    def _start(
+        command: Sequence[str], end: socket.socket, *, reload: bool, own_group: bool
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            env={
+                **os.environ,
+                VARIABLE: str(end.fileno()),
+                # Apps look at it so as not to begin twice what only the real process should do.
+                **({DJANGO_AUTORELOAD_ENV: "true"} if reload else {}),
+            },
+            pass_fds=[end.fileno()],
+            # A debugger in a task needs the terminal. Several processes cannot share it; those
+            # get Ctrl-C from us alone, so that it does not hit them while they start.
+            stdin=subprocess.DEVNULL if own_group else None,
+            process_group=0 if own_group else None,
+        )
 
     def _listen(self) -> None:
         for word, value in self.channel.received():

@@ -30,7 +30,7 @@ from django_graphile_worker.worker.watch import Watch
 logger = logging.getLogger("graphile_worker")
 
 # Jobs taken ahead of free slots, at most; the fetcher takes fewer where jobs are slow.
-PREFETCH = 500
+PREFETCH = 1_000
 
 # A job that was taken ahead and has waited this long for a slot, in seconds, is given back with all
 # behind it: another process may be idle.
@@ -245,9 +245,9 @@ class WorkerPool:
 
     def _on_lost(self, worker_id: str) -> None:
         dropped = self.executor.take_back()
-        logger.error(
-            "Worker %s was declared dead; it goes on under a new name and drops what it held "
-            "(%s jobs not begun, %s running).",
+        # Why, the rescuer has said.
+        logger.warning(
+            "Worker %s had %s jobs that were not begun, and %s that still run here.",
             worker_id,
             len(dropped),
             self.executor.held,
