@@ -20,13 +20,17 @@ from django.db.backends.signals import connection_created
 
 logger = logging.getLogger("graphile_worker")
 
-# What outlives its transaction: parameters, prepared statements, cursors, temporary tables.
+# What outlives its transaction: parameters, prepared statements, cursors, temporary tables. Tools
+# that trace put comments before a statement.
 _LEAVES_STATE = re.compile(
-    r"""(?:\A|;)\s*(?:
-        set\s+(?!local\b|transaction\b|constraints\b)|reset\b|discard\b|listen\b
-        |prepare\s+(?!transaction\b)|declare\b|load\b|create\s+(?:local\s+|global\s+)?temp
+    r"""(?:\A|;)(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:
+        set\s+(?!local\b|transaction\b|constraints\b)|reset\b|discard\b|listen\b|do\b
+        |prepare\s+(?!transaction\b)|declare\b|load\b
     )""",
-    re.IGNORECASE | re.VERBOSE,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_MAKES_TEMPORARY = re.compile(
+    r"\b(?:create|replace|into)\s+(?:local\s+|global\s+)?temp(?:orary)?\s", re.IGNORECASE
 )
 
 
@@ -154,11 +158,13 @@ class Session:
     ) -> Any:
         """See statements that leave something behind in the session: nothing tells afterwards."""
         text = sql if isinstance(sql, str) else _text(sql, self.connection)
+        lower = text.lower()
         if _LEAVES_STATE.match(text) or (
             (";" in text and _LEAVES_STATE.search(text))
-            or "set_config" in text
-            or "pg_advisory_lock" in text
-            or "pg_try_advisory_lock" in text
+            or "set_config" in lower
+            or "pg_advisory_lock" in lower
+            or "pg_try_advisory_lock" in lower
+            or ("temp" in lower and _MAKES_TEMPORARY.search(text))
         ):
             self._touched = True
         return execute(sql, params, many, context)
