@@ -105,7 +105,9 @@ class Completer(Service):
 
     def report_unwritten(self) -> None:
         """Log the jobs that the database was not told about."""
-        for ending in [*self._fresh, *self._missed.values()]:
+        # By object: what was missed is on its way again, where the writer is stuck in a statement.
+        left = [*self._writing, *self._fresh, *self._missed.values()]
+        for ending in {id(ending): ending for ending in left}.values():
             logger.error(
                 "Job %s (%s) was %s, but that could not be written; it stays locked by %s.",
                 ending.job.id,

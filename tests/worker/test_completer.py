@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
@@ -276,6 +277,35 @@ def test_the_last_wait_has_a_bound_and_the_job_is_named(
     assert f"Job {free.id} " not in caplog.text
     assert completer.job_ids() == [job.id]
     caller.rollback()
+
+
+def test_what_a_server_does_not_answer_to_is_reported_once(
+    queue: Queue,
+    make_completer: MakeCompleter,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+    held, free = queue.add(), queue.add()
+
+    def stuck(*args: object) -> bool:
+        asked.set()
+        assert answered.wait(WITHIN)
+        return False
+
+    monkeypatch.setattr(Writer, "write", stuck)
+    completer = make_completer()
+    first, second = fetch(queue, slots=2, room=2)
+    completer.add(Outcome(job=first))
+    assert asked.wait(WITHIN)
+    completer.add(Outcome(job=second))
+    completer.stop()
+    completer.hurry()
+
+    completer.report_unwritten()
+    answered.set()
+    said = [record.getMessage() for record in caplog.records if "stays locked" in record.msg]
+    assert [text.split(" ")[1] for text in said] == [str(held), str(free)]
 
 
 def test_when_hurried_everything_is_still_tried_once(
