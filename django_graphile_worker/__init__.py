@@ -25,6 +25,7 @@ from django_graphile_worker.client import (
 )
 from django_graphile_worker.context import TaskContext
 from django_graphile_worker.exceptions import BatchFailure, PermanentFailure, Retry
+from django_graphile_worker.installation import install_schema
 from django_graphile_worker.jobs import (
     EnqueuedJob,
     JobKeyMode,
@@ -58,6 +59,7 @@ __all__ = [
     "enqueue",
     "enqueue_many",
     "force_unlock_workers",
+    "install_schema",
     "permanently_fail_jobs",
     "remove_job",
     "reschedule_jobs",

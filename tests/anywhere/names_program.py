@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from io import StringIO
 from typing import Any
@@ -35,7 +36,7 @@ def main() -> None:
     look_at_admin()  # which asks for content types
     call_command("migrate", "graphile_worker", verbosity=0)  # once more: nothing to do
     take_down()
-    print("ALL WELL")
+    sys.stdout.write("ALL WELL\n")
 
 
 def execute(text: str, params: Any = None) -> list[Any]:
@@ -177,8 +178,13 @@ def free_the_dead() -> None:
     with connection.cursor() as cursor:
         for name in ("django:a", "django:b"):
             assert workers.register_worker(
-                **{"schema": schema, "worker_id": name, "host": "h", "pid": 1},
-                **{"concurrency": 1, "heartbeat": 5, "stale_after": 30},
+                schema=schema,
+                worker_id=name,
+                host="h",
+                pid=1,
+                concurrency=1,
+                heartbeat=5,
+                stale_after=30,
             ).run(cursor)
         job = enqueue("nobody_serves", queue_name="letters")
         lock = "set locked_by = 'django:a', locked_at = now() - interval '3.5 h'"
@@ -226,7 +232,7 @@ def look_at_admin() -> None:
         for query in ({}, {"q": "nobody"}):
             request = RequestFactory().get("/", query, SERVER_NAME="localhost")
             request.user = User(username="a", is_superuser=True, is_staff=True, is_active=True)
-            page = shown.changelist_view(request)
+            page: Any = shown.changelist_view(request)
             page.render()
             assert page.status_code == 200
         for row in shown.get_queryset(request):

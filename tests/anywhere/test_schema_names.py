@@ -13,7 +13,7 @@ from tests.fresh import ROOT, Fresh
 NAMES = {
     "a reserved word": "select",
     "capitals, spaces and dots": " 2 Words. and a dot ",
-    "quotes": "\"it's\"\" \\ `quoted`\"",
+    "quotes": '"it\'s"" \\ `quoted`"',
     "63 bytes of UTF-8": "schöne Schlange " + "ü" * 22 + "é",
     "what other languages read": "{}:SCHEMA -- /* ; ?<b>&amp;",
 }
