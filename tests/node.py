@@ -59,7 +59,9 @@ def missing() -> str | None:
     """Why tests marked ``node`` cannot run, or ``None`` when they can."""
     if node() is None:
         return f"no Node.js {OLDEST_NODE} or later found"
-    if graphile_worker() is None:
+    # The second one is 0.17, under another name.
+    cli = graphile_worker()
+    if cli is None or not (cli.parents[2] / "graphile-worker-0.17").is_dir():
         return (
             "the npm package graphile-worker is not installed (npm install in tests/compatibility)"
         )

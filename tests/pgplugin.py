@@ -48,6 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="how long the storm of tests/database/test_storm.py lasts (20)",
     )
+    parser.addoption(
+        "--fleet-seconds",
+        type=float,
+        default=4,
+        metavar="N",
+        help="how long the storms of tests/compatibility/test_mixed_keys.py last (4)",
+    )
 
 
 def stop() -> None:

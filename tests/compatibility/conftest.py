@@ -13,7 +13,10 @@ from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
 from tests import fresh, node
+from tests.compatibility.fleet import RUNS, Fleet
 from tests.fresh import Fresh
+from tests.worker.conftest import queue as queue
+from tests.worker.tools import Queue
 
 
 class Both(NamedTuple):
@@ -71,3 +74,13 @@ def sessions(both: Both) -> Iterator[Sessions]:
         theirs.transaction(force_rollback=True),
     ):
         yield Sessions(ours, theirs)
+
+
+@pytest.fixture
+def fleet(queue: Queue, dsn: str, schema: str) -> Iterator[Fleet]:
+    """Workers of both kinds on the test's queue; those that still run at its end are killed."""
+    queue.query(RUNS)
+    fleet = Fleet(queue, dsn, schema)
+    yield fleet
+    fleet.close()
+    queue.query("drop table runs, carried")

@@ -1,0 +1,133 @@
+"""Everybody asks for the same few keys: callers here, Node callers, workers of both kinds."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.compatibility.fleet import Fleet, NodePeer
+from tests.doors.programs import WITHIN
+from tests.storm.actors import KEYS, QUEUES, TASKS, Actor, Weather
+from tests.storm.callers import Bulk, Dedupe, Raw, Single, Undecided
+from tests.waiting import eventually
+
+# The numbers of Node's requests begin here; those of the callers in this process at 1.
+FIRST = 1_000_000
+
+# Of a job that nobody ever runs: the row of its task, or of its named queue, is gone.
+STRANDED = """
+  not exists (select from {tasks} as task where task.id = job.task_id)
+  or job.job_queue_id is not null
+    and not exists (select from {queues} as queue where queue.id = job.job_queue_id)
+"""
+
+
+@dataclass
+class Report:
+    """What came of it. `lost` are numbers that were committed and that no run has carried."""
+
+    lost: set[int]
+    missing: list[Any]
+    errors: list[Any]
+    deadlocks: list[Any]
+    counts: Counter[str]
+    carried: Counter[str]
+    said: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return (
+            f"{dict(self.counts)}, carried {dict(self.carried)}, lost {len(self.lost)},"
+            f" missing {len(self.missing)}, errors {len(self.errors)},"
+            f" deadlocks {len(self.deadlocks)}"
+        )
+
+
+class KeyedStorm:
+    """`worker` is a Node worker's preset; `cast` are the callers in this process.
+
+    With `cleaning`, Node's own cleanup runs beside it all the time, with these tasks of its.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        seconds: float,
+        *,
+        version: str = "0.18",
+        worker: dict[str, Any] | None = None,
+        cast: tuple[type[Actor], ...] = (Single, Bulk, Dedupe, Raw, Undecided),
+        cleaning: tuple[str, ...] = (),
+    ) -> None:
+        self.fleet = fleet
+        self.seconds = seconds
+        self.version = version
+        self.worker = {"concurrentJobs": 4, **(worker or {})}
+        self.cleaning = cleaning
+        self.weather = Weather(fleet.schema, fleet.schema, random.randrange(2**32))
+        self.actors = [kind(self.weather, number) for number, kind in enumerate(cast)]
+
+    def run(self) -> Report:
+        workers = self.fleet.both(
+            "--concurrency",
+            "4",
+            version=self.version,
+            worker=self.worker,
+            numbers=TASKS,
+        )
+        callers = self.fleet.peer(
+            self.version,
+            "storm",
+            {"first": FIRST, "keys": KEYS, "tasks": TASKS, "queues": QUEUES},
+        )
+        cleaner = self.fleet.peer(self.version, "clean", self.cleaning) if self.cleaning else None
+        for actor in self.actors:
+            actor.thread.start()
+        try:
+            self.weather.over.wait(self.seconds)
+        finally:
+            for actor in self.actors:
+                actor.stop()
+            for actor in self.actors:
+                actor.thread.join(WITHIN)
+        callers.process.send_signal(signal.SIGTERM)
+        told = json.loads(callers.end().strip().splitlines()[-1])
+        if cleaner is not None:
+            self.cleaned = json.loads(cleaner.stop().strip().splitlines()[-1])
+            self.weather.ledger.count("cleanings", self.cleaned["cleanings"])
+        eventually(self._drained, WITHIN)
+        said = {
+            "node" if isinstance(peer, NodePeer) else "django": self.fleet.stop(peer)
+            for peer in workers
+        }
+        return self._report(told, said)
+
+    def _drained(self) -> None:
+        left = self.fleet.queue.query(
+            f"select * from {{jobs}} as job where not ({STRANDED}) limit 3"
+        )
+        assert left == [], left
+        assert self.fleet.queue.locks() == 0
+
+    def _report(self, told: dict[str, Any], said: dict[str, str]) -> Report:
+        ledger = self.weather.ledger
+        assert not any(thread.name.startswith("storm ") for thread in threading.enumerate())
+        rows = self.fleet.queue.query("select peer, number from carried")
+        carried = {row["number"] for row in rows}
+        faults: dict[str, list[Any]] = {"missing": [], "deadlock": [], "error": []}
+        for fault in ledger.faults:
+            faults.setdefault(fault.kind, []).append(str(fault))
+        ledger.count("node calls", told["calls"])
+        return Report(
+            lost=(ledger.committed | set(told["committed"])) - carried,
+            missing=faults["missing"] + told["missing"],
+            errors=faults["error"] + told["errors"],
+            deadlocks=faults["deadlock"] + told["deadlocks"],
+            counts=ledger.counts,
+            carried=Counter(row["peer"] for row in rows),
+            said=said,
+        )
