@@ -81,6 +81,8 @@ def fleet(queue: Queue, dsn: str, schema: str) -> Iterator[Fleet]:
     """Workers of both kinds on the test's queue; those that still run at its end are killed."""
     queue.query(RUNS)
     fleet = Fleet(queue, dsn, schema)
-    yield fleet
-    fleet.close()
-    queue.query("drop table runs, carried")
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+        queue.query("drop table runs, carried")

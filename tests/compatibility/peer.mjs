@@ -75,10 +75,12 @@ async function clean() {
   const errors = [];
   process.once("SIGTERM", () => (stopping = true));
   const utils = await makeWorkerUtils({ connectionString, schema });
+  console.log("is ready.");
   while (!stopping) {
     try {
       await utils.cleanup({ tasks: settings });
       cleanings++;
+      await new Promise((go) => setTimeout(go, 50));
     } catch (error) {
       errors.push(String(error));
     }
@@ -98,6 +100,7 @@ async function storm() {
   const shuffled = (list) => [...list].sort(() => Math.random() - 0.5);
   const spec = (jobKey) => ({ identifier: pick(tasks), payload: [next++], jobKey, queueName: pick(queues) });
   const utils = await makeWorkerUtils({ connectionString, schema, maxPoolSize: 4 });
+  console.log("is ready.");
 
   const one = async () => {
     const { identifier, payload, ...rest } = spec(pick(keys));

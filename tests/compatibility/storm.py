@@ -43,7 +43,7 @@ class Report:
         return (
             f"{dict(self.counts)}, carried {dict(self.carried)}, lost {len(self.lost)},"
             f" missing {len(self.missing)}, errors {len(self.errors)},"
-            f" deadlocks {len(self.deadlocks)}"
+            f" deadlocks {len(self.deadlocks)}; {[*self.errors, *self.deadlocks][:3]}"
         )
 
 
@@ -79,12 +79,11 @@ class KeyedStorm:
             worker=self.worker,
             numbers=TASKS,
         )
-        callers = self.fleet.peer(
-            self.version,
-            "storm",
-            {"first": FIRST, "keys": KEYS, "tasks": TASKS, "queues": QUEUES},
-        )
+        asking = {"first": FIRST, "keys": KEYS, "tasks": TASKS, "queues": QUEUES}
+        callers = self.fleet.peer(self.version, "storm", asking)
         cleaner = self.fleet.peer(self.version, "clean", self.cleaning) if self.cleaning else None
+        for peer in filter(None, (callers, cleaner)):
+            peer.wait_for("is ready.")
         for actor in self.actors:
             actor.thread.start()
         try:

@@ -34,7 +34,7 @@ def test_a_cleanup_before_a_commit_strands_the_job(fleet: Fleet, table: str, ver
         job = enqueue("note", {"n": 1}, queue_name="lane")
         # Another session: it does not see the job, and deletes what seems unused.
         fleet.call(clean, version=version)
-        assert fleet.queue.query("select id from {%s}" % table) == []
+        assert fleet.queue.query(f"select id from {{{table}}}") == []
     assert stranded(fleet) == [job.id]
     # What is added later makes the name anew, and is run, by either.
     later = enqueue("note", {"n": 2}, queue_name="lane")

@@ -37,7 +37,7 @@ def test_one_that_is_asked_to_stop_ends_what_it_runs(fleet: Fleet, version: str)
     peer.wait_for("graceful shutdown")
     session.execute("select pg_advisory_unlock(%s)", [HOLD])
     unhurt(peer.end())
-    assert fleet.queue.locks() == 0
+    eventually(lambda: _has_locked(fleet, 0), WITHIN / 6)
     assert [job["attempts"] for job in fleet.queue.jobs()] == [0] * 2
     ours = fleet.django()
     fleet.ran(3)
@@ -58,7 +58,7 @@ def test_what_lies_in_its_local_queue_is_given_back(fleet: Fleet, version: str) 
     eventually(lambda: _has_locked(fleet, 1), WITHIN)
     session.execute("select pg_advisory_unlock(%s)", [HOLD])
     peer.end()
-    assert fleet.queue.locks() == 0
+    eventually(lambda: _has_locked(fleet, 0), WITHIN / 6)
     others = [job for job in fleet.queue.jobs() if job["id"] != first["job"]]
     assert [job["attempts"] for job in others] == [0] * 5
     fleet.hurry()
@@ -69,7 +69,7 @@ def test_what_lies_in_its_local_queue_is_given_back(fleet: Fleet, version: str) 
 
 
 def _has_locked(fleet: Fleet, count: int) -> None:
-    assert len(locked(fleet)) == count
+    assert len(locked(fleet)) == count, (locked(fleet), fleet.runs())
 
 
 def test_one_that_is_told_twice_fails_what_it_runs(fleet: Fleet) -> None:
