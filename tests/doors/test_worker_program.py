@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 
 import pytest
 
 from tests.conftest import Connect
-from tests.doors.programs import WITHIN, Start, has_backends, has_begun, no_backends
+from tests.doors.programs import PROGRAM, ROOT, WITHIN, Start, has_backends, has_begun, no_backends
 from tests.doors.programs import start as start
 from tests.waiting import eventually
 from tests.worker.conftest import queue as queue
@@ -59,6 +61,29 @@ def test_the_second_signal_fails_the_running_job_and_ends_the_process(
     assert job is not None
     assert job["last_error"].startswith("WorkerStopped: ")
     assert queue.locks() == 0
+
+
+def test_a_reader_that_is_gone_changes_neither_the_work_nor_the_exit_code(
+    queue: Queue, dsn: str, schema: str
+) -> None:
+    queue.add("tell_process")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as broken:
+        ended = subprocess.run(
+            [*PROGRAM, "graphile_worker", "--once"],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": dsn, "GRAPHILE_WORKER_SCHEMA": schema},
+            stdin=subprocess.DEVNULL,
+            stdout=broken,
+            stderr=subprocess.PIPE,
+            timeout=WITHIN,
+            check=False,
+        )
+
+    assert (ended.returncode, b"Traceback" in ended.stderr) == (0, False), ended.stderr.decode()
+    (told,) = queue.jobs()  # what that job has left
+    assert told["payload"].keys() == {"pid"}
 
 
 def test_a_signal_while_idle_ends_it_at_once(queue: Queue, start: Start) -> None:

@@ -241,6 +241,12 @@ class Command(BaseCommand):
         if config.log_format == "json":
             logger.info(text.splitlines()[0], facts, extra=dict(facts))
         elif options["verbosity"] > 0:
-            self.stdout.write(text % facts)
-            # The worker may run for months before the buffer of a pipe is full.
-            self.stdout.flush()
+            try:
+                self.stdout.write(text % facts)
+                # The worker may run for months before the buffer of a pipe is full.
+                self.stdout.flush()
+            except BrokenPipeError:
+                # Whoever read along is gone, the work is not. What is left in the buffer must go
+                # somewhere, or the interpreter fails over it in the end.
+                if self._is_program:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
