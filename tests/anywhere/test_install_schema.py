@@ -48,6 +48,18 @@ def test_what_another_made_is_refused(fresh: Fresh) -> None:
     assert fresh.facts() == before
 
 
+def test_an_alias_that_comes_to_hold_a_queue_later_gets_one(
+    fresh: Fresh, settings: Settings
+) -> None:
+    hold_queue(settings, "default")
+    fresh.migrate()
+    hold_queue(settings, "default", "fresh")
+    fresh.migrate()  # which is written down already
+    assert fresh.schemas() == set()
+    install_schema(using="fresh")
+    assert fresh.run("select id > 0 from {}.add_job('t', '[1]')") == [(True,)]
+
+
 class Nowhere:
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
         return False if app_label == "graphile_worker" else None
