@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django_graphile_worker.jobs import LockedJob
+from django_graphile_worker.jobs import LockedJob, moment
 
 logger = logging.getLogger("graphile_worker")
 
@@ -85,8 +85,8 @@ class TaskContext:
             task_identifier=job.task_identifier,
             job_key=job.key,
             priority=job.priority,
-            run_at=job.run_at,
-            created_at=job.created_at,
+            run_at=moment(job.run_at),
+            created_at=moment(job.created_at),
             attempts=job.attempts,
             max_attempts=job.max_attempts,
             revision=job.revision,

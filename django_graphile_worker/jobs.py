@@ -9,8 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypedDict
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime.min.replace(tzinfo=UTC) - EPOCH).total_seconds()
+_LAST = (datetime.max.replace(microsecond=0, tzinfo=UTC) - EPOCH).total_seconds()
 
 
 class JobKeyMode(enum.StrEnum):
@@ -108,12 +112,12 @@ class StoredJob(EnqueuedJob):
 class LockedJob(NamedTuple):
     """A job that this worker pool has locked. `attempts` counts the attempt now begun, from 1.
 
-    A named tuple, since it is made from a row in C: thirty thousand a second are read. Times are
-    aware, in the connection's time zone.
+    A named tuple, since it is made from a row in C: thirty thousand a second are read. `run_at` and
+    `created_at` are seconds since 1970 (`moment` makes a datetime of them).
 
     `queue_id` is the row of its named queue, locked together with the job at `locked_at`
-    (database time); `None` for a job without queue. `locked_by` is the name under which the pool
-    took it, which changes when the pool is declared dead and comes back.
+    (database time); both are `None` for a job without queue. `locked_by` is the name under which
+    the pool took it, which changes when the pool is declared dead and comes back.
     """
 
     id: int
@@ -124,11 +128,11 @@ class LockedJob(NamedTuple):
     attempts: int
     max_attempts: int
     priority: int
-    run_at: datetime
-    created_at: datetime
+    run_at: float
+    created_at: float
     revision: int
     flags: Sequence[str] | None
-    locked_at: datetime
+    locked_at: datetime | None
     locked_by: str
 
     @property
@@ -150,3 +154,11 @@ class Outcome(NamedTuple):
     retry_after: float | None = None
     permanent: bool = False
     payload: str | None = None
+
+
+def moment(seconds: float) -> datetime:
+    """Return `seconds` since 1970 as an aware datetime in UTC, cut to the years 1..9999.
+
+    A row made by hand may hold `infinity`.
+    """
+    return EPOCH + timedelta(seconds=min(max(seconds, _FIRST), _LAST))

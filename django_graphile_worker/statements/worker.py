@@ -22,7 +22,7 @@ class QueueLock(NamedTuple):
 
     queue_id: int
     job_id: int
-    locked_at: datetime
+    locked_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

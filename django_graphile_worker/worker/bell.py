@@ -65,7 +65,8 @@ class Bell:
         Returns the connection that was lent where it has broken: it is the lender's again.
         """
         if self._offered is not None:
-            self._take_ear()
+            if not self._take_ear():
+                return self.give_ear_back()
             seconds = 0  # whoever lent it wants us to look
         for key, _ in self._selector.select(seconds):
             if key.fileobj is self._receiver:
@@ -95,12 +96,17 @@ class Bell:
             self._receiver.close()
             self._sender.close()
 
-    def _take_ear(self) -> None:
+    def _take_ear(self) -> bool:
         self.give_ear_back()
-        self._ear, self._offered = self._offered, None
-        with contextlib.suppress(psycopg.Error, ValueError):
+        ear, self._offered = self._offered, None
+        self._ear = ear
+        try:
+            assert ear is not None
             # By number: a connection that has closed meanwhile has none.
-            self._selector.register(self._ear.fileno(), selectors.EVENT_READ)  # type: ignore[union-attr]
+            self._selector.register(ear.fileno(), selectors.EVENT_READ)
+        except (psycopg.Error, ValueError, OSError):
+            return False
+        return True
 
     def _is_deaf(self) -> bool:
         try:

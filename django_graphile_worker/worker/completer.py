@@ -89,13 +89,13 @@ class Completer(Service):
         """How many jobs the database does not know about yet."""
         return len(self._fresh) + len(self._writing) + len(self._missed)
 
-    def job_ids(self) -> list[int]:
-        """Return the ids of the jobs that the database does not know about yet."""
+    def jobs(self) -> list[LockedJob]:
+        """Return the jobs whose end the database does not know about yet."""
         # In this order: a job goes from fresh to writing to missed, and is in both meanwhile.
         return [
-            *(ending.job.id for ending in self._fresh.copy()),
-            *(ending.job.id for ending in list(self._writing)),
-            *(ending.job.id for ending in list(self._missed.values())),
+            *(ending.job for ending in self._fresh.copy()),
+            *(ending.job for ending in list(self._writing)),
+            *(ending.job for ending in list(self._missed.values())),
         ]
 
     def hurry(self) -> None:

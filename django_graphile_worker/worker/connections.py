@@ -93,7 +93,8 @@ class Link:
             return self._run_after([settle(True)], statement)
         # Binary: cheaper to read, and it says the same whatever the DateStyle.
         with connection.cursor(binary=True) as cursor:
-            result = statement.run(cursor)
+            statement.send(cursor)
+            result = statement.read(cursor.fetchall())
         self._succeeded()
         return result
 
@@ -114,7 +115,8 @@ class Link:
 
     def send(self, statement: Statement[None]) -> None:
         """Send a statement that gives no rows. May raise one of `PASSING`."""
-        self.connection().execute(statement.text, statement.params)
+        with self.connection().cursor() as cursor:
+            statement.send(cursor)
         self._succeeded()
 
     @contextmanager
@@ -165,8 +167,8 @@ class Link:
         with connection.cursor(binary=True) as cursor:
             with pipeline, connection.transaction():
                 for each in settings:
-                    connection.execute(each.text, each.params)
-                cursor.execute(statement.text, statement.params)
+                    each.send(connection.cursor())
+                statement.send(cursor)
             result = statement.read(cursor.fetchall())
         self._succeeded()
         return result
@@ -189,6 +191,7 @@ def connect(alias: str, part: str) -> tuple[Connection, bool]:
         parameters.pop(name, None)
     parameters.setdefault("application_name", f"graphile_worker {part} {os.getpid()}")
     connection = psycopg.connect(**{**WATCHFUL, **parameters}, autocommit=True)
+    connection.cursor_factory = psycopg.RawCursor
     try:
         # For transactions that we begin ourselves; the others follow the session's default.
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -196,12 +199,12 @@ def connect(alias: str, part: str) -> tuple[Connection, bool]:
         direct = _is_direct(connection)
         with connection.cursor() as cursor:
             if direct:
-                settle(False).run(cursor)
+                settle(False).send(cursor)
                 if "prepare_threshold" not in wrapper.settings_dict["OPTIONS"]:
                     connection.prepare_threshold = 0
             # Django puts the role on as it opens a connection; it is no parameter of libpq.
             if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
-                statements.set_role(role=role).run(cursor)
+                statements.set_role(role=role).send(cursor)
     except BaseException:
         connection.close()
         raise
@@ -219,7 +222,9 @@ def _is_direct(connection: Connection) -> bool:
     A pooler invents the number that it gives its clients for cancelling.
     """
     with connection.cursor() as cursor:
-        return statements.get_backend().run(cursor) == connection.info.backend_pid
+        backend = statements.get_backend()
+        backend.send(cursor)
+        return backend.read(cursor.fetchall()) == connection.info.backend_pid
 
 
 def check(alias: str) -> None:

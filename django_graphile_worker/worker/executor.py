@@ -108,9 +108,9 @@ class Executor(Service):
         """How many jobs have ended since the start."""
         return sum(self._done)
 
-    def held_ids(self) -> list[int]:
-        """Return the ids of the jobs that were fed and have not ended."""
-        return [job.id for job in list(self._held.values())]
+    def held_jobs(self) -> list[LockedJob]:
+        """Return the jobs that were fed and have not ended."""
+        return list(self._held.values())
 
     def wake(self) -> None:
         super().wake()

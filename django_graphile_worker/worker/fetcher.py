@@ -172,7 +172,7 @@ class Fetcher(Service):
             self._feed(jobs)
             self._insisting_until = None
         self.fetched.occur(jobs)
-        if len(jobs) >= slots > 0:
+        if len(jobs) >= (slots or room):
             return 0
         if jobs:
             return self._poll_interval
@@ -182,7 +182,9 @@ class Fetcher(Service):
             return self._drained(flags)
         else:
             self._idle(self._link)
-        return self._poll_interval
+        return (
+            min(self._poll_interval, RECOVER_PAUSE) if self._recover_until else self._poll_interval
+        )
 
     def _fetch(
         self, worker_id: str, slots: int, room: int, flags: Sequence[str]

@@ -36,8 +36,10 @@ class Pace:
             self._ahead = min(self._prefetch, int(pace * AHEAD))
             self._measured_at, self._finished = now, finished
         slots = max(0, self._concurrency - held)
-        room = max(0, self._concurrency + self._ahead - held)
+        most = self._concurrency + self._ahead
+        room = max(0, most - held)
         # With every slot busy there is no hurry: wait for half a batch.
         if not slots and room * 2 < self._ahead:
             return 0, 0
-        return slots, room
+        # Two batches: one runs while the next one is fetched (measured: a seventh more jobs).
+        return slots, min(room, max(slots, most // 2))

@@ -129,8 +129,7 @@ class WorkerPool:
             tidy=self._tidy,
             may_fetch=self._may_fetch,
             settled=lambda: self.completer.settled,
-            # In this order: a job is in the completer's hands before it leaves the executor's.
-            known_ids=lambda: [*self.executor.held_ids(), *self.completer.job_ids()],
+            known_ids=self._known_ids,
             # Who was told which tasks to serve knows that there are others.
             idle=Strangers(schema, served).look if identifiers is None else lambda link: None,
             on_deaf=lambda: self.listener.lost(),
@@ -220,6 +219,12 @@ class WorkerPool:
         if jobs[0].locked_by == self._identity.worker_id:
             self.executor.feed(jobs)
 
+    def _known_ids(self) -> list[int]:
+        # In this order: a job goes from the executor to the completer, and is in both meanwhile.
+        # One that still runs under a lost name may have been taken again, and that answer lost.
+        jobs = [*self.executor.held_jobs(), *self.completer.jobs()]
+        return [job.id for job in jobs if job.locked_by == self.worker_id]
+
     def _tidy(self) -> None:
         self.completer.give_back(self.executor.take_back(older_than=LONGEST_WAIT))
         if self._max_jobs is not None and self.executor.finished >= self._max_jobs:
@@ -244,14 +249,10 @@ class WorkerPool:
         self.fetcher.wake()
 
     def _on_lost(self, worker_id: str) -> None:
-        dropped = self.executor.take_back()
         # Why, the rescuer has said.
-        logger.warning(
-            "Worker %s had %s jobs that were not begun, and %s that still run here.",
-            worker_id,
-            len(dropped),
-            self.executor.held,
-        )
+        text = "Worker %s had %s jobs that were not begun, and %s that still run here."
+        dropped = self.executor.take_back()
+        logger.warning(text, worker_id, len(dropped), self.executor.held)
 
     def _on_written(self, queue_freed: bool) -> None:
         # The next job of a queue can begin; and only after writing can a drained pool be told.

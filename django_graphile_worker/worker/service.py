@@ -75,7 +75,8 @@ class Service:
         if not self._started:
             return True
         deadline = None if seconds is None else time.monotonic() + seconds
-        for thread in self._threads:
+        # One that could not be started, the machine having no more, has no number.
+        for thread in (thread for thread in self._threads if thread.ident is not None):
             thread.join(None if deadline is None else max(0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 

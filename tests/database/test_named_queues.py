@@ -155,7 +155,7 @@ def test_four_fetchers_never_share_a_queue(queue: Queue, connect: Connect) -> No
         for lane in range(lanes):
             queue.add(queue_name=f"lane {lane}", run_at=start + timedelta(seconds=n))
     running: dict[int, list[int]] = defaultdict(list)
-    order: dict[int, list[datetime]] = defaultdict(list)
+    order: dict[int, list[float]] = defaultdict(list)
     overlaps: list[list[int]] = []
     mutex = threading.Lock()
 

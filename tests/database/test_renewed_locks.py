@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -37,7 +37,13 @@ def taken(stage: Stage, lives: Lives, hours: float, **columns: Any) -> LockedJob
     stage.make_job(**columns)
     job = lives.take_one(A)
     lives.age([job], hours)
-    return job._replace(locked_at=job.locked_at - timedelta(hours=hours))
+    return job._replace(locked_at=locked_at(stage, job))
+
+
+def locked_at(stage: Stage, job: LockedJob) -> datetime:
+    (row,) = stage.query("select locked_at from {jobs} where id = %s", [job.id])
+    moment: datetime = row.locked_at
+    return moment
 
 
 def free(stage: Stage, lives: Lives, job: LockedJob) -> frozenset[int]:
@@ -97,10 +103,11 @@ def test_the_record_of_an_earlier_attempt_is_not_taken_for_this_ones(
     stage.query("update {jobs} set run_at = now()")
     again = lives.take_one("django:test:5:a2")
     lives.age([again], 3.1)
+    aged = locked_at(stage, again)
     lives.renew("django:test:5:a2")
 
     (renewed,) = stage.query("select * from {renewed}")
-    assert renewed.taken_at == again.locked_at - timedelta(hours=3.1)
+    assert renewed.taken_at == aged
     assert renewed.worker_id == "django:test:5:a2"
     assert renewed.job_id == job.id
 

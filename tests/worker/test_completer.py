@@ -117,7 +117,7 @@ def test_a_queue_is_freed_though_a_caller_holds_its_jobs_row(
     for _ in range(5):  # tries again and again, and leaves the new lock of the queue alone
         completer.written.wait()
     assert queue.queue("lane")["locked_at"] == job.locked_at
-    assert completer.job_ids() == [first]
+    assert [job.id for job in completer.jobs()] == [first]
 
     caller.rollback()
     eventually(lambda: check(queue.job(first) is None))
@@ -209,7 +209,7 @@ def test_what_ended_under_a_dead_name_does_not_take_along_what_ended_under_the_n
     completer.add(Outcome(job))
     completer.written.wait()
     completer.add(Outcome(job._replace(locked_by="a former name")))
-    eventually(lambda: check(completer.job_ids() == [job_id]))
+    eventually(lambda: check([job.id for job in completer.jobs()] == [job_id]))
 
     caller.rollback()
     eventually(lambda: check(queue.job(job_id) is None))
@@ -275,7 +275,7 @@ def test_the_last_wait_has_a_bound_and_the_job_is_named(
     completer.report_unwritten()
     assert f"Job {job.id} (noop) was completed" in caplog.text
     assert f"Job {free.id} " not in caplog.text
-    assert completer.job_ids() == [job.id]
+    assert [job.id for job in completer.jobs()] == [job.id]
     caller.rollback()
 
 

@@ -33,6 +33,7 @@ ODD = {
     "no search path": "-c search_path=",
     "odd dates": "-c DateStyle=German -c IntervalStyle=sql_standard -c TimeZone=Asia/Kathmandu",
     "odd strings": "-c standard_conforming_strings=off -c bytea_output=escape",
+    "odd arrays": "-c array_nulls=off",
     "odd planner": "-c enable_indexscan=off -c enable_nestloop=off",
 }
 

@@ -14,13 +14,11 @@ select
     limit 1
   )),
   job.job_queue_id, job.attempts, job.max_attempts, job.priority,
-  greatest(job.run_at, '0001-01-03 00:00+00'),
-  least(greatest(job.created_at, '0001-01-03 00:00+00'), '9999-12-29 00:00+00'),
-  job.revision,
+  date_part('epoch', job.run_at), date_part('epoch', job.created_at), job.revision,
   case
     when jsonb_typeof(job.flags) = 'object' then array(select jsonb_object_keys(job.flags))
   end,
-  job.locked_at, job.locked_by
+  case when job.job_queue_id is not null then job.locked_at end, job.locked_by
 from :SCHEMA._private_jobs as job
 join :SCHEMA._private_tasks as task on task.id = job.task_id
 where job.is_available = false

@@ -4,7 +4,7 @@
 -- They are made for READ COMMITTED: in a serializable transaction the worker's own bookkeeping would
 -- end in 40001, and make callers' transactions end in it. They bound themselves; a timeout that is
 -- meant for an application's queries would end one that is on its way, again and again. A minute is
--- left for what nobody has thought of. A setting that this server does not know is passed over.
+-- left for what nobody has thought of. And a null in an array is to be one. A setting that this server does not know is passed over.
 select set_config(wish.name, wish.value, %(local)s)
 from (
   values
@@ -13,6 +13,7 @@ from (
     ('statement_timeout', '60s', '0'),
     ('transaction_timeout', '60s', '0'),
     ('idle_in_transaction_session_timeout', '60s', '0'),
-    ('idle_session_timeout', '0', '')
+    ('idle_session_timeout', '0', ''),
+    ('array_nulls', 'on', '')
 ) as wish (name, value, harmless)
 where current_setting(wish.name, true) not in (wish.value, wish.harmless)
