@@ -168,10 +168,13 @@ class Fleet:
 
         def begun() -> list[dict[str, Any]]:
             runs = self.runs()
-            assert len(runs) >= count, (runs, [peer.said() for peer in self._peers])
+            assert len(runs) >= count, f"{runs} {self.said()}"
             return runs
 
         return eventually(begun, WITHIN)
+
+    def said(self) -> str:
+        return "\n".join(peer.said() for peer in self._peers)
 
     def hurry(self) -> None:
         """Make due what waits for its next attempt."""

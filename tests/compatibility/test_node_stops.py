@@ -27,49 +27,43 @@ def locked(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_one_that_is_asked_to_stop_ends_what_it_runs(fleet: Fleet, version: str) -> None:
-    session = fleet.queue.session
-    session.execute("select pg_advisory_lock(%s)", [HOLD])
-    enqueue_many([("note", {"n": n, "hold": HOLD}) for n in range(3)])
-    peer = fleet.node(version)
-    fleet.began(1)
-    peer.process.send_signal(signal.SIGTERM)
-    peer.wait_for("graceful shutdown")
-    session.execute("select pg_advisory_unlock(%s)", [HOLD])
-    unhurt(peer.end())
-    eventually(lambda: _has_locked(fleet, 0), WITHIN / 6)
-    assert [job["attempts"] for job in fleet.queue.jobs()] == [0] * 2
-    ours = fleet.django()
-    fleet.ran(3)
-    unhurt(fleet.stop(ours))
-    assert [run["peer"] for run in fleet.runs()] == ["node", "django", "django"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_lies_in_its_local_queue_is_given_back(fleet: Fleet, version: str) -> None:
-    """What runs, by then, may be failed: Node's stop is rough while its local queue is full."""
+@pytest.mark.parametrize("queued", [{}, {"localQueue": {"size": 4}}], ids=["", "local queue"])
+def test_one_that_is_asked_to_stop_gives_back_what_it_has_not_begun(
+    fleet: Fleet, queued: dict[str, Any], version: str
+) -> None:
+    """The job that ran then may stay locked, though it has ended: Node 0.17.3 and 0.18.0 do that
+    on the schema that they publish as well. It is theirs for four hours, or until unlocked.
+    """
     session = fleet.queue.session
     session.execute("select pg_advisory_lock(%s)", [HOLD])
     enqueue_many([("note", {"n": n, "hold": HOLD}) for n in range(6)])
-    peer = fleet.node(version, worker={"localQueue": {"size": 4}, "concurrentJobs": 1})
+    peer = fleet.node(version, worker={**queued, "concurrentJobs": 1})
     (first,) = fleet.began(1)
-    eventually(lambda: _has_locked(fleet, 4), WITHIN)
+    eventually(lambda: _has_locked(fleet, 4 if queued else 1), WITHIN)
     peer.process.send_signal(signal.SIGTERM)
+    peer.wait_for("graceful shutdown")
     eventually(lambda: _has_locked(fleet, 1), WITHIN)
     session.execute("select pg_advisory_unlock(%s)", [HOLD])
     peer.end()
-    eventually(lambda: _has_locked(fleet, 0), WITHIN / 6)
     others = [job for job in fleet.queue.jobs() if job["id"] != first["job"]]
-    assert [job["attempts"] for job in others] == [0] * 5
-    fleet.hurry()
+    assert [(job["attempts"], job["locked_by"]) for job in others] == [(0, None)] * 5
+
     ours = fleet.django()
+    eventually(lambda: _has_ended(fleet, {job["id"] for job in others}), WITHIN)
+    assert {job["locked_by"] for job in locked(fleet)} <= {first["worker"]}
+    fleet.call(["forceUnlockWorkers", [first["worker"]]], version=version)
+    fleet.hurry()
     fleet.ran(6)
     unhurt(fleet.stop(ours))
-    assert [run["peer"] for run in fleet.runs() if run["job"] != first["job"]] == ["django"] * 5
+    assert {run["peer"] for run in fleet.runs() if run["job"] != first["job"]} == {"django"}
+
+
+def _has_ended(fleet: Fleet, jobs: set[int]) -> None:
+    assert {run["job"] for run in fleet.runs() if run["ended"]} >= jobs
 
 
 def _has_locked(fleet: Fleet, count: int) -> None:
-    assert len(locked(fleet)) == count, (locked(fleet), fleet.runs())
+    assert len(locked(fleet)) == count, f"{locked(fleet)} {fleet.runs()} {fleet.said()}"
 
 
 def test_one_that_is_told_twice_fails_what_it_runs(fleet: Fleet) -> None:
