@@ -4,7 +4,8 @@
 -- They are made for READ COMMITTED: in a serializable transaction the worker's own bookkeeping would
 -- end in 40001, and make callers' transactions end in it. They bound themselves; a timeout that is
 -- meant for an application's queries would end one that is on its way, again and again. A minute is
--- left for what nobody has thought of. And a null in an array is to be one. A setting that this server does not know is passed over.
+-- left for what nobody has thought of. And a null in an array is to be one: a retry's own pause is
+-- said so. A setting that this server does not know is passed over.
 select set_config(wish.name, wish.value, %(local)s)
 from (
   values
