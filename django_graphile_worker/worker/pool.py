@@ -226,7 +226,8 @@ class WorkerPool:
         return [job.id for job in jobs if job.locked_by == self.worker_id]
 
     def _tidy(self) -> None:
-        self.completer.give_back(self.executor.take_back(older_than=LONGEST_WAIT))
+        if stale := self.executor.take_back(older_than=LONGEST_WAIT):
+            self.completer.give_back(stale)
         if self._max_jobs is not None and self.executor.finished >= self._max_jobs:
             self._watch.tell_done()
 
@@ -249,7 +250,6 @@ class WorkerPool:
         self.fetcher.wake()
 
     def _on_lost(self, worker_id: str) -> None:
-        # Why, the rescuer has said.
         text = "Worker %s had %s jobs that were not begun, and %s that still run here."
         dropped = self.executor.take_back()
         logger.warning(text, worker_id, len(dropped), self.executor.held)
