@@ -177,7 +177,9 @@ def test_what_is_required_and_missing_stops_the_run(
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "node tests are required by DGW_REQUIRE: " in ended.stderr
     monkeypatch.setenv("DGW_REQUIRE", "knots")
-    with pytest.raises(pytest.UsageError, match="DGW_REQUIRE knows node, browser, pgbouncer, not 'knots'"):
+    with pytest.raises(
+        pytest.UsageError, match="DGW_REQUIRE knows node, browser, pgbouncer, not 'knots'"
+    ):
         pgplugin.check_required()
 
 
