@@ -43,13 +43,15 @@ class Report:
         return (
             f"{dict(self.counts)}, carried {dict(self.carried)}, lost {len(self.lost)},"
             f" missing {len(self.missing)}, errors {len(self.errors)},"
-            f" deadlocks {len(self.deadlocks)}; {[*self.errors, *self.deadlocks][:3]}"
+            f" deadlocks {len(self.deadlocks)}"
+            + "".join(f"; {str(each)[:200]}" for each in [*self.errors, *self.deadlocks][:3])
         )
 
 
 class KeyedStorm:
-    """`worker` is a Node worker's preset; `cast` are the callers in this process.
+    """`worker` is a Node worker's preset; `slots` are our worker's.
 
+    `cast` are the callers in this process.
     With `cleaning`, Node's own cleanup runs beside it all the time, with these tasks of its.
     """
 
@@ -62,19 +64,21 @@ class KeyedStorm:
         worker: dict[str, Any] | None = None,
         cast: tuple[type[Actor], ...] = (Single, Bulk, Dedupe, Raw, Undecided),
         cleaning: tuple[str, ...] = (),
+        slots: int = 4,
     ) -> None:
         self.fleet = fleet
         self.seconds = seconds
         self.version = version
         self.worker = {"concurrentJobs": 4, **(worker or {})}
         self.cleaning = cleaning
+        self.slots = slots
         self.weather = Weather(fleet.schema, fleet.schema, random.randrange(2**32))
         self.actors = [kind(self.weather, number) for number, kind in enumerate(cast)]
 
     def run(self) -> Report:
         workers = self.fleet.both(
             "--concurrency",
-            "4",
+            str(self.slots),
             version=self.version,
             worker=self.worker,
             numbers=TASKS,

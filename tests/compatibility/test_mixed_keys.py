@@ -16,7 +16,12 @@ pytestmark = [pytest.mark.node, pytest.mark.storm]
 Record = Callable[[Report], None]
 
 # Node locks several jobs at once when it completes them so, in an order of its own.
-BATCHING = {"localQueue": {"size": 10}, "completeJobBatchDelay": 5, "failJobBatchDelay": 5}
+BATCHING = {
+    "concurrentJobs": 10,
+    "localQueue": {"size": 20},
+    "completeJobBatchDelay": 20,
+    "failJobBatchDelay": 20,
+}
 
 
 @pytest.fixture
@@ -54,7 +59,7 @@ def test_no_request_is_lost_where_node_completes_in_batches(
     fleet: Fleet, worker: dict[str, Any], seconds: float, record: Record
 ) -> None:
     """A call of several keys may be the victim of a deadlock then; `enqueue_many` tries again."""
-    report = KeyedStorm(fleet, seconds, worker=worker, cast=(Bulk, Bulk, Bulk)).run()
+    report = KeyedStorm(fleet, seconds, worker=worker, slots=1, cast=(Bulk, Bulk, Bulk)).run()
     record(report)
     assert (report.lost, report.missing, report.errors) == (set(), [], []), str(report)
     assert_busy(report, "bulk")
