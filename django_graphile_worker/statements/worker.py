@@ -136,6 +136,16 @@ def get_unserved_tasks(*, schema: str, identifiers: Sequence[str]) -> Statement[
     )
 
 
+def rows_are_hidden(*, schema: str) -> Statement[bool]:
+    """Tell whether row level security may hide jobs from the role of this connection."""
+    return Statement(
+        "rows_are_hidden",
+        loader.query("rows_are_hidden", ""),
+        {"schema": schema},
+        lambda rows: bool(rows[0][0]),
+    )
+
+
 def complete_jobs(*, schema: str, worker_id: str, jobs: Sequence[LockedJob]) -> Statement[Ended]:
     """Delete jobs that have succeeded."""
     return Statement(

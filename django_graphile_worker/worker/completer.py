@@ -108,8 +108,9 @@ class Completer(Service):
         # By object: what was missed is on its way again, where the writer is stuck in a statement.
         left = [*self._writing, *self._fresh, *self._missed.values()]
         for ending in {id(ending): ending for ending in left}.values():
+            what = "that could not be written; it" if ending.job_held else "its named queue"
             logger.error(
-                "Job %s (%s) was %s, but that could not be written; it stays locked by %s.",
+                f"Job %s (%s) was %s, but {what} stays locked by %s.",
                 ending.job.id,
                 ending.job.task_identifier,
                 ending.how.value,

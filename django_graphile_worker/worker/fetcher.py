@@ -34,6 +34,9 @@ INSIST_PAUSE = 0.05
 UNWRITTEN_PAUSE = 0.1
 WAITING_PAUSE = 1.0
 
+# When to ask again for forbidden flags after that has failed, however many jobs are announced.
+FLAGS_PAUSE = 1.0
+
 # After an answer was lost, the server may take a while to end what it was asked, in seconds.
 RECOVER_FOR = 10.0
 RECOVER_PAUSE = 0.5
@@ -107,6 +110,7 @@ class Fetcher(Service):
         self._recover_until = 0.0
         self._recover_at = 0.0
         self._lanes_until = 0.0
+        self._flags_at = 0.0
         self._planned_on: Connection | None = None
         self._insisting_until: float | None = None
         self._bell = Bell()
@@ -166,7 +170,7 @@ class Fetcher(Service):
         slots, room = min(slots, allowed), min(room, allowed)
         flags = self._flags()
         if flags is None:
-            return self._poll_interval
+            return min(self._poll_interval, FLAGS_PAUSE)
         jobs = self._fetch(worker_id, slots, room, flags)
         if jobs:
             self._feed(jobs)
@@ -212,11 +216,14 @@ class Fetcher(Service):
         return jobs
 
     def _flags(self) -> Sequence[str] | None:
+        if time.monotonic() < self._flags_at:
+            return None
         try:
             return self._forbidden_flags()
         except Exception:
             # Somebody else's code; without its answer any job might be a forbidden one.
             logger.exception("The forbidden flags are not known; nothing is fetched.")
+            self._flags_at = time.monotonic() + FLAGS_PAUSE
             return None
 
     def _drained(self, flags: Sequence[str]) -> float | None:

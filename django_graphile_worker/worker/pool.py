@@ -130,8 +130,7 @@ class WorkerPool:
             may_fetch=self._may_fetch,
             settled=lambda: self.completer.settled,
             known_ids=self._known_ids,
-            # Who was told which tasks to serve knows that there are others.
-            idle=Strangers(schema, served).look if identifiers is None else lambda link: None,
+            idle=Strangers(schema, served, told=identifiers is not None).look,
             on_deaf=lambda: self.listener.lost(),
             on_dead=lambda: self.rescuer.report_dead(),
             on_drained=self._watch.tell_done,

@@ -13,8 +13,9 @@ from typing import Any
 
 logger = logging.getLogger("graphile_worker")
 
-# SIGBREAK is Windows' Ctrl-Break, which has no SIGTERM from outside.
-NAMES = ("SIGINT", "SIGTERM", "SIGBREAK")
+# SIGHUP comes when a terminal is closed, unless nohup has it ignored. SIGBREAK is Windows'
+# Ctrl-Break, which has no SIGTERM from outside.
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Stops:
@@ -76,6 +77,8 @@ def on_signal(stop: Callable[[], None]) -> Iterator[bool]:
     try:
         for name in NAMES:
             if (number := getattr(signal, name, None)) is None:
+                continue
+            if name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN:
                 continue
             try:
                 former[number] = signal.signal(number, handle)

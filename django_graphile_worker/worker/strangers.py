@@ -16,13 +16,19 @@ EVERY = 60.0
 
 
 class Strangers:
-    """Looks now and then, and names each such task once. The jobs stay untouched."""
+    """Looks now and then, and names each such task once. The jobs stay untouched.
 
-    def __init__(self, schema: str, identifiers: Sequence[str]) -> None:
+    The first time it also tells whether rows may be hidden from this worker's role.
+    """
+
+    def __init__(self, schema: str, identifiers: Sequence[str], *, told: bool) -> None:
         self._schema = schema
         self._identifiers = identifiers
+        # Who was told which tasks to serve knows that there are others.
+        self._told = told
         self._next = time.monotonic()
         self._named: set[str] = set()
+        self._asked = False
 
     def look(self, link: Link) -> None:
         """Look, if it is time to. May raise what `Link.run` does."""
@@ -30,6 +36,14 @@ class Strangers:
         if now < self._next:
             return
         self._next = now + EVERY
+        if not self._asked and link.run(statements.rows_are_hidden(schema=self._schema)):
+            logger.warning(
+                "Row level security is in force for this worker's role: unless policies show it "
+                "all rows, jobs wait unseen. Let it own the tables, or give it BYPASSRLS."
+            )
+        self._asked = True
+        if self._told:
+            return
         found = link.run(
             statements.get_unserved_tasks(
                 schema=self._schema, identifiers=[*self._identifiers, *self._named]

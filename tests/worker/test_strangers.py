@@ -9,7 +9,7 @@ import pytest
 from django_graphile_worker.worker import strangers
 from tests.database.test_get_jobs import ago
 from tests.worker.conftest import StartPool
-from tests.worker.tools import Queue, register
+from tests.worker.tools import Queue, register, run
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -38,3 +38,18 @@ def test_they_are_named_unless_the_pool_was_told_which_tasks_to_serve(
     row = queue.job(strange)
     assert row is not None
     assert (row["attempts"], row["locked_by"]) == (0, None)
+
+
+def test_a_role_that_may_not_see_the_rows_is_found(queue: Queue) -> None:
+    statement = statements.rows_are_hidden(schema=queue.schema)
+    assert run(queue.session, statement) is False  # a superuser sees everything
+    with queue.session.transaction(force_rollback=True):
+        queue.query("create role nobody_special")
+        queue.session.execute(
+            sql.SQL("grant usage on schema {} to nobody_special").format(
+                sql.Identifier(queue.schema)
+            )
+        )
+        queue.query("grant select on {jobs} to nobody_special")
+        queue.query("set local role nobody_special")
+        assert run(queue.session, statement) is True
