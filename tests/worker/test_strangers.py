@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
+from psycopg import sql
 
+from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker import strangers
 from tests.database.test_get_jobs import ago
 from tests.worker.conftest import StartPool
