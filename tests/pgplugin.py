@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 from contextlib import AbstractContextManager
 
 import pytest
@@ -27,6 +28,10 @@ _server: postgres.Server | None = None
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     global _manager, _server
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what it runs in the background so, and the programs that the tests start
+        # and then interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     check_required()
