@@ -1,7 +1,7 @@
 """The three laws of the layout, and the form of the SQL files.
 
 1. Imports only go down, from a higher floor to a lower one; for type checking, too.
-2. The worker's parts never import each other: only the pool, with its closing, knows them.
+2. The worker's parts never import each other: only the pool, its closing and the supervisor do.
 3. Only `statements/` and `operations.py` read SQL files, and SQL stands nowhere else.
 """
 
@@ -73,7 +73,10 @@ FLOORS: list[set[str]] = [
     {"", "apps", "admin", "migrations", "management", "worker"},
 ]
 
-PARTS = {"listener", "fetcher", "executor", "completer", "rescuer", "scheduler"}
+PARTS = {"listener", "fetcher", "executor", "completer", "rescuer", "keeper", "scheduler"}
+
+# Who puts the parts of a worker together, or of what watches over several.
+PUT_TOGETHER = {"worker.pool", "worker.closing", "worker.supervisor"}
 
 READS_SQL = re.compile(r"(statements\.\w+|operations)\Z")
 
@@ -163,7 +166,7 @@ def parts_that_meet(sources: Sources) -> list[str]:
         f"{module} imports {target}"
         for module in sources
         for target, _ in imports(module, sources)
-        if target in parts and module not in ("worker.pool", "worker.closing")
+        if target in parts and module not in PUT_TOGETHER
     ]
 
 
