@@ -1,7 +1,7 @@
 """The three laws of the layout, and the form of the SQL files.
 
 1. Imports only go down, from a higher floor to a lower one; for type checking, too.
-2. The worker's parts never import each other: only the pool, its closing and the supervisor do.
+2. The worker's parts never import each other: only those that put them together do.
 3. Only `statements/` and `operations.py` read SQL files, and SQL stands nowhere else.
 """
 
@@ -76,7 +76,12 @@ FLOORS: list[set[str]] = [
 PARTS = {"listener", "fetcher", "executor", "completer", "rescuer", "keeper", "scheduler"}
 
 # Who puts the parts of a worker together, or of what watches over several.
-PUT_TOGETHER = {"worker.pool", "worker.closing", "worker.supervisor"}
+PUT_TOGETHER = {
+    "worker.pool",
+    "worker.closing",
+    "worker.supervisor",
+    "management.commands.graphile_worker",
+}
 
 READS_SQL = re.compile(r"(statements\.\w+|operations)\Z")
 
