@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.worker.bench import WITHIN, Gate, MakeBench, job
+from tests.waiting import eventually
+from tests.worker.bench import WITHIN, Bench, Gate, MakeBench, job
 
 
 class Count:
@@ -96,6 +97,16 @@ def test_slots_of_either_kind_are_woken_after_every_rest(make_bench: MakeBench) 
         assert bench.outcome().job.id == number
 
 
+def all_places_are_idle(bench: Bench, count: int) -> None:
+    """Wait for it: a coroutine that is about to rest keeps its place while the loop is blocked."""
+
+    def idle() -> None:
+        line = bench.executor._line
+        assert len(line.sync.idle) + len(line.asynchronous.idle) == count
+
+    eventually(idle)
+
+
 def test_places_of_idle_coroutines_serve_sync_jobs_while_the_loop_is_blocked(
     make_bench: MakeBench,
 ) -> None:
@@ -113,6 +124,7 @@ def test_places_of_idle_coroutines_serve_sync_jobs_while_the_loop_is_blocked(
     bench.feed(*[job(n, "asynchronous") for n in range(30)])
     for _ in range(30):
         bench.outcome()
+    all_places_are_idle(bench, 3)
     bench.feed(job(100, "careless"))
     while bench.begun().id != 100:
         pass
@@ -144,6 +156,7 @@ def test_jobs_left_for_the_other_kind_are_taken_back_and_no_place_is_lost(
         assert bench.outcome().job.id == 1
 
     # Both places are still there.
+    all_places_are_idle(bench, 2)
     bench.feed(job(4, "careless"), job(5, "wait"))
     assert {bench.begun().id for _ in range(2)} == {4, 5}
     gate.let_go(2)
