@@ -50,6 +50,9 @@ class InstallSchema(RunSQL):
     Raises `UnsupportedDatabase` where the alias is not PostgreSQL through psycopg 3.
     """
 
+    # Whether going back takes the schema itself down, where it was made here.
+    makes_schema = True
+
     def __init__(self, folder: str) -> None:
         super().__init__(sql=RunSQL.noop, reverse_sql=RunSQL.noop)
         self.folder = folder
@@ -67,8 +70,30 @@ class InstallSchema(RunSQL):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
+        if self._holds_queue(app_label, schema_editor):
+            self._install(schema_editor)
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
         if not self._holds_queue(app_label, schema_editor):
             return
+        found = None
+        if not schema_editor.collect_sql:
+            self._lock(schema_editor)
+            found = self._look(schema_editor)
+            if found.functions_version is None:
+                return
+            self._refuse_with_jobs(schema_editor)
+        self._apply(schema_editor, f"schema/{self.folder}/down.sql")
+        if self.makes_schema and (found is None or found.schema_created):
+            self._apply(schema_editor, "schema/drop_schema.sql")
+
+    def _install(self, schema_editor: BaseDatabaseSchemaEditor) -> None:
         if schema_editor.collect_sql:  # sqlmigrate: show everything, ask nothing
             found = Found(False, 0, None, None, False)
         else:
@@ -88,28 +113,6 @@ class InstallSchema(RunSQL):
             self._text("schema/record_installation.sql", parameters=True),
             [FUNCTIONS_VERSION, not found.exists],
         )
-
-    def database_backwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        if not self._holds_queue(app_label, schema_editor):
-            return
-        if schema_editor.collect_sql:
-            self._apply(schema_editor, f"schema/{self.folder}/down.sql")
-            self._apply(schema_editor, "schema/drop_schema.sql")
-            return
-        self._lock(schema_editor)
-        found = self._look(schema_editor)
-        if found.functions_version is None:
-            return
-        self._refuse_with_jobs(schema_editor)
-        self._apply(schema_editor, f"schema/{self.folder}/down.sql")
-        if found.schema_created:
-            self._apply(schema_editor, "schema/drop_schema.sql")
 
     def _refuse_with_jobs(self, schema_editor: BaseDatabaseSchemaEditor) -> None:
         with schema_editor.connection.cursor() as cursor:
@@ -192,35 +195,13 @@ class ExtendSchema(InstallSchema):
     it will be: otherwise the way to zero would end halfway.
     """
 
+    makes_schema = False
+
     def describe(self) -> str:
         return f"Extend Graphile Worker's schema by sql/schema/{self.folder}"
 
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        if not self._holds_queue(app_label, schema_editor):
-            return
+    def _install(self, schema_editor: BaseDatabaseSchemaEditor) -> None:
         if not schema_editor.collect_sql:
             self._lock(schema_editor)
         for path in loader.files(f"schema/{self.folder}"):
             self._apply(schema_editor, path)
-
-    def database_backwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        if not self._holds_queue(app_label, schema_editor):
-            return
-        if not schema_editor.collect_sql:
-            self._lock(schema_editor)
-            if self._look(schema_editor).functions_version is None:
-                return
-            self._refuse_with_jobs(schema_editor)
-        self._apply(schema_editor, f"schema/{self.folder}/down.sql")
