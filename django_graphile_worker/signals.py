@@ -32,8 +32,6 @@ worker_started = Signal()
 worker_stopped = Signal()
 """A worker has ended; nothing is locked by it any more, but for what it logged."""
 
-JOB_SIGNALS = (job_started, job_succeeded, job_failed)
-
 
 def send(signal: Signal, sender: Any, **values: Any) -> None:
     """Send to all receivers, one after the other. Never raises; free of cost where nobody listens.

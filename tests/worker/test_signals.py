@@ -26,6 +26,8 @@ Listen = Callable[[Signal, Callable[..., Any]], None]
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="clean")
 
+JOB_SIGNALS = (signals.job_started, signals.job_succeeded, signals.job_failed)
+
 
 @pytest.fixture
 def listen() -> Iterator[Listen]:
@@ -125,7 +127,7 @@ def test_a_receiver_that_raises_is_logged_and_changes_nothing(
     def receiver(**kwargs: Any) -> None:
         raise error
 
-    for signal in signals.JOB_SIGNALS:
+    for signal in JOB_SIGNALS:
         listen(signal, receiver)
     bench = make_bench(registry=sync_and_async(lambda fail=False: 1 / 0 if fail else None))
     with caplog.at_level(logging.ERROR):
@@ -150,7 +152,7 @@ def test_a_receiver_may_use_the_database_whatever_the_job_has_left(
         places.append((threading.current_thread().name, connection.in_atomic_block))
         transaction.atomic().__enter__()
 
-    for signal in signals.JOB_SIGNALS:
+    for signal in JOB_SIGNALS:
         listen(signal, note)
 
     def break_it() -> None:
