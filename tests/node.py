@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -74,4 +75,25 @@ def chromium() -> Path | None:
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return Path(found)
+    return None
+
+
+@functools.cache
+def axe_core() -> Path | None:
+    """The script of the npm package axe-core, which finds what keeps people out of a page."""
+    for folder in folders():
+        script = folder / "node_modules" / "axe-core" / "axe.min.js"
+        if script.is_file():
+            return script
+    return None
+
+
+def browser_missing() -> str | None:
+    """Why tests marked ``browser`` cannot run, or ``None`` when they can."""
+    if chromium() is None:
+        return "no Chromium found"
+    if importlib.util.find_spec("playwright") is None:
+        return "the Python package playwright is not installed (pip install --group browser)"
+    if axe_core() is None:
+        return "the npm package axe-core is not installed (npm install in tests/compatibility)"
     return None

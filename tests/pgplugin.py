@@ -74,8 +74,8 @@ def missing() -> dict[str, str]:
     lacks = {}
     if (why := node.missing()) is not None:
         lacks["node"] = why
-    if node.chromium() is None:
-        lacks["browser"] = "no Chromium found"
+    if (why := node.browser_missing()) is not None:
+        lacks["browser"] = why
     if (why := pgbouncer.missing()) is not None:
         lacks["pgbouncer"] = why
     return lacks
