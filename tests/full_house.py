@@ -218,6 +218,12 @@ def _history(to: Furnisher) -> None:
         recorded_at=ago(50),
     )
     to.insert(
+        "_private_known_crontabs",
+        identifier=to.text("identifier", "nightly"),
+        known_since=ago(9000),
+        last_execution=ago(600),
+    )
+    to.insert(
         "django_renewed_locks",
         job_id=to.house.jobs["stale"],
         worker_id=to.house.workers["foreign"],
