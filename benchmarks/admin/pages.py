@@ -1,0 +1,100 @@
+"""Asks for pages as a browser would, and counts seconds and queries."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from django_graphile_worker.models import Job
+from tests.crawling import Crawler, shape_of
+
+LONGEST = 1.0
+MOST_QUERIES = 20
+
+# What people search for: there once, there often, and not there.
+TERMS = ("ready-600", "task_1", "task_77", "1000", "nothing has it", "django:host:1:5", "queue_5")
+
+
+@dataclass
+class Page:
+    """The times that one page took, in seconds, and the largest number of queries."""
+
+    url: str
+    status: int = 0
+    times: list[float] = field(default_factory=list)
+    queries: int = 0
+    slowest: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def missed(self) -> bool:
+        return self.status != 200 or max(self.times) > LONGEST or self.queries > MOST_QUERIES
+
+
+def visitor() -> Client:
+    client = Client(raise_request_exception=False, SERVER_NAME="localhost")
+    user, _ = User.objects.get_or_create(
+        username="benchmark", defaults={"is_staff": True, "is_superuser": True}
+    )
+    client.force_login(user)
+    return client
+
+
+def visit(client: Client, page: Page) -> Any:
+    with CaptureQueriesContext(connection) as captured:
+        begun = time.perf_counter()
+        response = client.get(page.url)
+        response.content  # noqa: B018 (rendered by now)
+        page.times.append(time.perf_counter() - begun)
+    page.status = response.status_code
+    page.queries = max(page.queries, len(captured))
+    longest = max(captured.captured_queries, key=seconds_of, default={"time": "0", "sql": ""})
+    page.slowest = f"{longest['time']} s: ...{longest['sql'].partition(' FROM ')[2][:1000]}"
+    return response
+
+
+def seconds_of(query: dict[str, str]) -> float:
+    return float(query["time"])
+
+
+def addresses(client: Client) -> Iterator[str]:
+    """Every list with its filters, searches and second page, and what the links lead to."""
+    starts = [reverse("admin:index")]
+    for model in admin.site._registry:
+        if model._meta.app_label == "graphile_worker":
+            found = reverse(f"admin:graphile_worker_{model._meta.model_name}_changelist")
+            starts += [found, f"{found}?p=2", f"{found}?p=199"]
+            starts += [f"{found}?{urlencode({'q': term})}" for term in TERMS]
+    jobs = Job.objects.order_by()
+    for rows in (jobs.due(), jobs.locked(), jobs.failed()):
+        for pk in rows.values_list("pk", flat=True)[:1]:
+            starts.append(reverse("admin:graphile_worker_job_change", args=[pk]))
+    seen: set[str] = set()
+    crawler = Crawler(client.get, alike=6, parameters=2)
+    for found_page in crawler.crawl(*starts):
+        if shape_of(found_page.url) is not None and found_page.url not in seen:
+            seen.add(found_page.url)
+            yield found_page.url
+
+
+def measure(times: int) -> list[Page]:
+    client = visitor()
+    pages = [Page(url) for url in addresses(client)]
+    for _ in range(times):
+        for page in pages:
+            visit(client, page)
+    return pages
