@@ -1,4 +1,5 @@
 """Start a PostgreSQL and the worker, run the reported workload, and say whether anything was lost.
+With ``--serve``, serve the admin instead, with live traffic.
 
 The exit code is 0 if nothing was lost, 1 if something was, 2 if it cannot be told, 130 after
 Ctrl-C.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import signal
 import sys
 import time
@@ -16,7 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from testproject import postgres
-from testproject.demo import worker
+from testproject.demo import serve, worker
 from testproject.demo.options import parse
 from testproject.demo.screen import Screen
 from testproject.demo.verdict import Exit, Verdict
@@ -62,6 +64,8 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     with postgres.database() as server:
         screen.say(f"{server}, ready after {time.monotonic() - begun:.1f} s.")
         os.environ["DATABASE_URL"] = server.url
+        if options.serve:
+            return show(options, screen)
         os.environ["DJANGO_SETTINGS_MODULE"] = "testproject.settings"
         with migrated():
             from testproject.demo.demonstration import Demonstration
@@ -75,6 +79,19 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         if options.keep and server.folder is not None:
             keep(server, screen)
     return verdict.exit_code
+
+
+def show(options: argparse.Namespace, screen: Screen) -> int:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "testproject.demo.settings"
+    # Somebody may leave it running.
+    os.environ["SECRET_KEY"] = secrets.token_urlsafe(40)
+    with migrated():
+        try:
+            serve.serve(options.port or 0, options.concurrency, screen)
+        except (OSError, serve.Ended) as error:
+            raise Trouble(str(error)) from error
+    screen.say("Stopped.")
+    return 0
 
 
 def require_packages() -> None:

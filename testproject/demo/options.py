@@ -40,7 +40,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--keep", action="store_true", help="keep the database until Ctrl-C, to look at it"
     )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="instead: serve the admin on this machine, with live traffic, until Ctrl-C",
+    )
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="where to serve it (a port that is free)"
+    )
     options = parser.parse_args()
+    if options.serve and (options.uncorrected or options.keep):
+        parser.error("--serve goes with --concurrency and --port only")
+    if options.port is not None and not options.serve:
+        parser.error("--port is for --serve")
     if options.variant and not options.uncorrected:
         parser.error("--variant is for --uncorrected")
     if options.uncorrected:
@@ -51,6 +63,13 @@ def parse() -> argparse.Namespace:
 def seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= 86_400:
+        raise ValueError
+    return value
+
+
+def port(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 65_535:
         raise ValueError
     return value
 

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import psycopg
 import pytest
@@ -365,6 +367,44 @@ def test_a_demo_that_is_ended_leaves_no_jobs_in_a_given_database(
         assert jobs == (0,)
 
 
+def test_the_admin_is_served_with_live_traffic_until_ctrl_c(
+    given_database: str, start: Start, schema: str
+) -> None:
+    process = start("--serve", given={"DATABASE_URL": given_database})
+    said = ""
+    while not (
+        login := re.search(r"(http://127\.0\.0\.1:\d+)(\S+)\s+user (\S+), password (\S+)", said)
+    ):
+        said += line_of(process)
+    host, page, name, password = login.groups()
+    visitor = build_opener(HTTPCookieProcessor(cookies := CookieJar()))
+    with visitor.open(host + page) as response:
+        assert "/login/" in response.url
+    token = next(cookie.value for cookie in cookies if cookie.name == "csrftoken")
+    sent = {"username": name, "password": password, "csrfmiddlewaretoken": token}
+    with visitor.open(response.url, urlencode(sent).encode()) as response:
+        assert response.url == host + page
+        read = response.read().decode()
+    for address in re.findall(r'<link[^>]* href="(/static/[^"]+)"', read):
+        assert visitor.open(host + address).status == 200
+
+    with psycopg.connect(given_database, autocommit=True) as connection:
+
+        def a_key_is_fought_over() -> None:
+            count = "select count(*) from {}"
+            table = sql.Identifier(schema, "django_key_conflicts")
+            assert connection.execute(sql.SQL(count).format(table)).fetchone() != (0,)
+
+        eventually(a_key_is_fought_over, within=60)
+    process.send_signal(signal.SIGINT)
+    _, errors = finish(process)
+    assert (process.returncode, errors) == (0, "")
+    with psycopg.connect(given_database) as connection:
+        for table in (sql.Identifier(schema, "_private_jobs"), sql.Identifier("auth_user")):
+            rows = connection.execute(sql.SQL("select * from {}").format(table)).fetchall()
+            assert rows == []
+
+
 def test_a_worker_that_dies_is_told(given_database: str, start: Start) -> None:
     process = start("--seconds", "60", given={"DATABASE_URL": given_database})
     os.kill(worker_of(line_of(process) + line_of(process)), signal.SIGKILL)
@@ -384,6 +424,8 @@ def test_a_worker_that_dies_is_told(given_database: str, start: Start) -> None:
             "demo: DATABASE_URL (dbname=there user=nobody host=127.0.0.1 port=1) cannot be reached",
         ),
         (["--variant", "no_row"], {}, "--variant is for --uncorrected"),
+        (["--serve", "--keep"], {}, "--serve goes with --concurrency and --port only"),
+        (["--port", "8000"], {}, "--port is for --serve"),
         (["--seconds", "0"], {}, "argument --seconds: invalid seconds value: '0'"),
         (["--concurrency", "1"], {}, "argument --concurrency: invalid slots value: '1'"),
     ],
