@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from psycopg import sql
 
 from django_graphile_worker import enqueue_many, force_unlock_workers
 from tests.compatibility.fleet import Fleet, fell, unhurt
 from tests.conftest import Connect
 from tests.doors.programs import WITHIN
 from tests.waiting import eventually
+from tests.worker.tools import Session
 
 pytestmark = pytest.mark.node
 
@@ -31,14 +31,18 @@ def test_one_whose_completion_is_the_victim_leaves_its_jobs_locked(
     jobs = [job.id for job in enqueue_many([("note", {"n": n, "hold": HOLD}) for n in range(3)])]
     peer = fleet.node(version, worker=BATCHING)
     fleet.began(3)
-    other = connect(autocommit=False, options="-c deadlock_timeout=60s")
-    take = sql.SQL("select from {} where id = %s for update").format(
-        fleet.queue.name("_private_jobs")
-    )
-    # In whichever order Node locks the three, it comes to the middle one with another in hand.
-    other.execute(take, [jobs[1]])
+    first, other = (connect(autocommit=False, options="-c deadlock_timeout=60s") for _ in range(2))
+    lock(fleet, first, jobs[:1])
     session.execute("select pg_advisory_unlock(%s)", [HOLD])
-    other.execute(take, eventually(lambda: _in_hand(fleet, [jobs[0], jobs[2]]), WITHIN))
+    eventually(lambda: _is_waited_for(fleet, first), WITHIN)
+    free = lock(fleet, other, jobs[1:], "skip locked")
+    if len(free) == 2:  # Node has come to the first one first, and has none in hand yet
+        first.rollback()
+        eventually(lambda: _is_waited_for(fleet, other), WITHIN)
+        lock(fleet, other, jobs[:1])
+    else:
+        lock(fleet, first, sorted({*jobs[1:]} - {*free}))
+    first.rollback()
     other.rollback()
 
     peer.process.wait(WITHIN)
@@ -53,9 +57,17 @@ def test_one_whose_completion_is_the_victim_leaves_its_jobs_locked(
     unhurt(fleet.stop(ours))
 
 
-def _in_hand(fleet: Fleet, jobs: list[int]) -> list[int]:
-    """Return the one of these that somebody has locked the row of."""
-    free = fleet.queue.query("select id from {jobs} for update skip locked")
-    held = set(jobs) - {row["id"] for row in free}
-    assert held, free
-    return [held.pop()]
+def lock(fleet: Fleet, session: Session, jobs: list[int], otherwise: str = "") -> list[int]:
+    """Lock the rows of these jobs; return those that were locked."""
+    rows = fleet.queue.query(
+        f"select id from {{jobs}} where id = any(%s) for update {otherwise}", [jobs], session
+    )
+    return [row["id"] for row in rows]
+
+
+def _is_waited_for(fleet: Fleet, session: Session) -> None:
+    """Somebody waits for what this session has locked."""
+    assert fleet.queue.query(
+        "select pid from pg_stat_activity where %s = any(pg_blocking_pids(pid))",
+        [session.info.backend_pid],
+    )
