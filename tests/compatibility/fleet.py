@@ -52,6 +52,17 @@ def unhurt(*said: str) -> None:
             assert word not in told, text
 
 
+def fell(peer: NodePeer | Program) -> bool:
+    """Whether a Node worker has ended itself because PostgreSQL ended its batch of completions.
+
+    Node's pool does not survive that; its issue 636 tells of it. What it had locked stays so.
+    """
+    if not isinstance(peer, NodePeer) or peer.process.poll() is None:
+        return False
+    said = peer.said()
+    return "Failed to complete jobs" in said and "deadlock detected" in said
+
+
 class NodePeer:
     """`peer.mjs` in a process of its own."""
 
