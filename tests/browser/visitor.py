@@ -102,13 +102,20 @@ class Visitor:
         )
         return wide
 
-    def obstacles(self) -> list[str]:
-        """What axe-core finds to be serious or critical, in a line each."""
+    def resize(self, width: int) -> None:
+        self.page.set_viewport_size({"width": width, "height": 800})
+
+    def darken(self) -> None:
+        self.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+
+    def obstacles(self, *rules: str) -> list[str]:
+        """What axe-core finds to be serious or critical, in a line each; by all rules, or some."""
         script = node.axe_core()
         assert script is not None
         # Evaluated and not added as an element: a policy of the page must not hinder it.
         self.page.evaluate(script.read_text(encoding="utf-8"))
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{rule['id']} ({rule['impact']}): {json.dumps(element['html'][:300])}"
             f" {element['failureSummary']}"
