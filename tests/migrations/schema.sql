@@ -973,6 +973,12 @@ CREATE TABLE graphile_worker.django_renewed_locks (
     locked_at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE graphile_worker.django_replaced_functions (
+    name text NOT NULL,
+    definition text NOT NULL,
+    replaced_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE graphile_worker.django_workers (
     worker_id text NOT NULL,
     host text NOT NULL,
@@ -1052,6 +1058,9 @@ ALTER TABLE ONLY graphile_worker.django_key_conflicts
 
 ALTER TABLE ONLY graphile_worker.django_renewed_locks
     ADD CONSTRAINT django_renewed_locks_pkey PRIMARY KEY (job_id);
+
+ALTER TABLE ONLY graphile_worker.django_replaced_functions
+    ADD CONSTRAINT django_replaced_functions_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY graphile_worker.django_workers
     ADD CONSTRAINT django_workers_pkey PRIMARY KEY (worker_id);

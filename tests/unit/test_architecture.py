@@ -2,7 +2,7 @@
 
 1. Imports only go down, from a higher floor to a lower one; for type checking, too.
 2. The worker's parts never import each other: only those that put them together do.
-3. Only `statements/` and `operations.py` read SQL files, and SQL stands nowhere else.
+3. Only `statements/` and `operations/` read SQL files, and SQL stands nowhere else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LONGEST = 260
 FLOORS: list[set[str]] = [
     {"exceptions", "jobs", "signals", "fields"},
     {"conf", "sql", "payloads", "validation", "signatures", "context", "statements.base"},
-    {"statements", "registry", "transactions", "tables", "readonly"},
+    {"statements", "registry", "transactions", "tables", "readonly", "operations.editing"},
     {
         "requests",
         "records",
-        "operations",
+        "operations.published",
         "worker.service",
         "worker.identity",
         "worker.outages",
@@ -47,12 +47,14 @@ FLOORS: list[set[str]] = [
     {
         "client",
         "models",
-        "installation",
+        "operations.adoption",
         "worker.connections",
         "worker.attempt",
         "worker.async_threads",
     },
-    {"worker.watch", "worker.strangers"},
+    {"worker.watch", "worker.strangers", "operations.install"},
+    {"operations"},
+    {"installation"},
     {"worker.endings", "worker.slots", "worker.child", "asynchronous"},
     {"worker.sync_slots", "worker.async_slot"},
     {"worker.async_slots"},
@@ -83,7 +85,7 @@ PUT_TOGETHER = {
     "management.commands.graphile_worker",
 }
 
-READS_SQL = re.compile(r"(statements\.\w+|operations)\Z")
+READS_SQL = re.compile(r"(statements\.\w+|operations\.\w+)\Z")
 
 # A string that begins like a statement, in one case throughout; what people read begins otherwise.
 _STATEMENTS = (

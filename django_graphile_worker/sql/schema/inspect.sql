@@ -7,17 +7,21 @@ select
   (select count(*) from pg_class where relnamespace = namespace.oid)
     + (select count(*) from pg_proc where pronamespace = namespace.oid)
     + (select count(*) from pg_type where typnamespace = namespace.oid),
-  exists (
-    select from pg_class as relation
+  (
+    select count(*) = 3 from pg_class as relation
     join pg_attribute as field on field.attrelid = relation.oid
     where relation.relnamespace = namespace.oid and relation.relname = 'migrations'
-      and field.attname = 'id' and field.atttypid = 'int'::regtype
+      and (field.attname::text, field.atttypid::int) in (
+        ('id', 'int'::regtype::int), ('ts', 'timestamptz'::regtype::int),
+        ('breaking', 'bool'::regtype::int))
   ),
-  exists (
-    select from pg_class as relation
+  (
+    select count(*) = 3 from pg_class as relation
     join pg_attribute as field on field.attrelid = relation.oid
     where relation.relnamespace = namespace.oid and relation.relname = 'django_installation'
-      and field.attname = 'functions_version' and field.atttypid = 'int'::regtype
+      and (field.attname::text, field.atttypid::int) in (
+        ('functions_version', 'int'::regtype::int), ('origin', 'text'::regtype::int),
+        ('schema_created', 'bool'::regtype::int))
   )
 from (select) as one
 left join pg_namespace as namespace on namespace.nspname = %(schema)s::text

@@ -10,6 +10,14 @@ create table :SCHEMA.django_installation (
   updated_at timestamptz not null default now()
 );
 
+-- The published functions that ours stand in for, as they were: what another installer has put here.
+-- Empty where there was none. The way back restores them.
+create table :SCHEMA.django_replaced_functions (
+  name text primary key,
+  definition text not null,
+  replaced_at timestamptz not null default now()
+);
+
 -- One row for each superseding; written by django_record_key_conflicts, which also bounds it.
 -- The superseded job's columns tell how it stood just before; outcome and finished_at are filled
 -- in by our workers when it ends, and stay null where another language's worker ran it.

@@ -13,7 +13,7 @@
 -- fix the direction of the join, and never by a sequential scan: the same specs take 0.5 s. As these
 -- plans serve any number of specs, they are kept from the first call on: to supersede one job took
 -- 4 ms, most of it planning, and takes 2 ms.
-create function :SCHEMA.add_jobs(
+create or replace function :SCHEMA.add_jobs(
   specs :SCHEMA.job_spec[],
   job_key_preserve_run_at boolean default false
 ) returns setof :SCHEMA._private_jobs

@@ -4,7 +4,7 @@
 -- One statement does it all when the names are known and the key's holder, if any, is available;
 -- add_jobs does the rest. ON CONFLICT locks the holder also where the guard is false, so between
 -- this statement and add_jobs nobody can take, change or free the key.
-create function :SCHEMA.add_job(
+create or replace function :SCHEMA.add_job(
   identifier text,
   payload json default null,
   queue_name text default null,

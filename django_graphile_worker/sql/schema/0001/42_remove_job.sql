@@ -4,7 +4,7 @@
 -- It locks the holder first and decides afterwards: deciding on an unlocked row could turn a new,
 -- free job of the same key into one that has permanently failed. A running job cannot be deleted
 -- under its worker: it loses its key and gets no retry. A lock older than four hours is stale.
-create function :SCHEMA.remove_job(job_key text) returns :SCHEMA._private_jobs
+create or replace function :SCHEMA.remove_job(job_key text) returns :SCHEMA._private_jobs
 language plpgsql volatile strict as $$
 declare
   v_job :SCHEMA._private_jobs;

@@ -1,7 +1,7 @@
 -- Delete jobs as if they had run; returns the rows deleted. Leaves alone what a worker holds (a
 -- lock younger than four hours). Locks the rows in byte order of their key, then by id: the one
 -- order that every statement of ours over several jobs keeps, so that none wait in a circle.
-create function :SCHEMA.complete_jobs(job_ids bigint[]) returns setof :SCHEMA._private_jobs
+create or replace function :SCHEMA.complete_jobs(job_ids bigint[]) returns setof :SCHEMA._private_jobs
 language sql volatile as $$
   with free as materialized (
     select job.id

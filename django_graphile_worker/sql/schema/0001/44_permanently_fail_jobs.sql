@@ -1,6 +1,6 @@
 -- Take the remaining attempts from jobs; returns the rows changed. Leaves alone what a worker holds
 -- (a lock younger than four hours). Locks the rows in byte order of their key, then by id.
-create function :SCHEMA.permanently_fail_jobs(job_ids bigint[], error_message text default null)
+create or replace function :SCHEMA.permanently_fail_jobs(job_ids bigint[], error_message text default null)
 returns setof :SCHEMA._private_jobs
 language sql volatile as $$
   with free as materialized (

@@ -1,7 +1,7 @@
 -- Change when jobs run, with which priority and how many attempts; null leaves a value as it is.
 -- Returns the rows changed. Leaves alone what a worker holds (a lock younger than four hours).
 -- Locks the rows in byte order of their key, then by id.
-create function :SCHEMA.reschedule_jobs(
+create or replace function :SCHEMA.reschedule_jobs(
   job_ids bigint[],
   run_at timestamptz default null,
   priority int default null,

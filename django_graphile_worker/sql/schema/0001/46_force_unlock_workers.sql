@@ -1,7 +1,7 @@
 -- Free every job and every named queue that the given workers hold; for workers that are dead.
 -- Returns nothing. Locks the jobs in byte order of their key, then by id; after them the queues by
 -- id, as a Node worker's completing does. Ours locks with skip locked, so its order is free.
-create function :SCHEMA.force_unlock_workers(worker_ids text[]) returns void
+create or replace function :SCHEMA.force_unlock_workers(worker_ids text[]) returns void
 language sql volatile as $$
   -- `is_available = false` lets the small index of locked rows serve this.
   with held as materialized (

@@ -14,6 +14,7 @@ drop function :SCHEMA.django_restore_names(int[], text[], int[], text[]);
 drop function :SCHEMA.django_record_key_conflicts(text, text[], bigint[], smallint[]);
 drop function :SCHEMA.django_merge_payloads(json, json);
 drop table :SCHEMA.django_key_conflicts;
+drop table :SCHEMA.django_replaced_functions;
 drop table :SCHEMA.django_installation;
 drop view :SCHEMA.jobs;
 drop type :SCHEMA.job_spec;
