@@ -31,12 +31,7 @@ def install_schema(*, using: str | None = None) -> None:
 
     from django_graphile_worker.operations import InstallSchema
 
-    alias = transactions.alias(using)
-    transactions.queue_connection(alias)
-    if alias not in get_config().databases:
-        raise UnsupportedDatabase(
-            f'{SETTING}["DATABASES"] does not name {alias!r}: no queue is to be there.'
-        )
+    alias = queue_alias(using)
     if not router.allow_migrate(alias, APP):
         raise UnsupportedDatabase(f"A router forbids the app {APP!r} in the database {alias!r}.")
     state = ProjectState()
@@ -45,6 +40,17 @@ def install_schema(*, using: str | None = None) -> None:
             for operation in import_module(name).Migration.operations:
                 if isinstance(operation, InstallSchema):
                     operation.database_forwards(APP, editor, state, state)
+
+
+def queue_alias(using: str | None) -> str:
+    """Return the alias of a database that is to hold a queue; raises `UnsupportedDatabase`."""
+    alias = transactions.alias(using)
+    transactions.queue_connection(alias)
+    if alias not in get_config().databases:
+        raise UnsupportedDatabase(
+            f'{SETTING}["DATABASES"] does not name {alias!r}: no queue is to be there.'
+        )
+    return alias
 
 
 def _migrations() -> list[str]:

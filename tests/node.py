@@ -60,9 +60,11 @@ def missing() -> str | None:
     """Why tests marked ``node`` cannot run, or ``None`` when they can."""
     if node() is None:
         return f"no Node.js {OLDEST_NODE} or later found"
-    # The second one is 0.17, under another name.
+    # The others are 0.17 and 0.16, under names of their own.
     cli = graphile_worker()
-    if cli is None or not (cli.parents[2] / "graphile-worker-0.17").is_dir():
+    if cli is None or not all(
+        (cli.parents[2] / f"graphile-worker-{version}").is_dir() for version in ("0.17", "0.16")
+    ):
         return (
             "the npm package graphile-worker is not installed (npm install in tests/compatibility)"
         )

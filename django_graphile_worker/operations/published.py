@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import DatabaseError, transaction
-from django.db.backends.utils import CursorWrapper
 
 from django_graphile_worker.conf import get_config
 from django_graphile_worker.operations.editing import Editing
 from django_graphile_worker.sql import loader
+from django_graphile_worker.statements.base import Statement
 
 # The types of the arguments, which are part of the contract; `*` stands for the schema's type.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
@@ -78,17 +78,25 @@ def bodies() -> dict[str, str]:
     return bodies
 
 
-def look(cursor: CursorWrapper) -> list[Published]:
-    """Return how each of the seven stands, by name. The text decides, not a comment in it."""
+def statement() -> Statement[list[Published]]:
+    """How each of the seven stands, by name. The text decides, not a comment in it."""
     schema = get_config().schema
-    cursor.execute(
+    return Statement(
+        "look_at_functions",
         loader.render(loader.load(LOOK), schema, parameters=True),
         {"schema": schema, "names": NAMES},
+        lambda rows: list(_judge(rows)),
     )
-    return list(_judge(cursor.fetchall()))
 
 
-def _judge(rows: Sequence[tuple[Any, ...]]) -> Iterator[Published]:
+def replaced(functions: Iterable[Published]) -> str:
+    """Name those that are not ours, for a message; empty where all are."""
+    return ", ".join(
+        f"{function.name} ({function.state})" for function in functions if function.state != OURS
+    )
+
+
+def _judge(rows: Sequence[Sequence[Any]]) -> Iterator[Published]:
     ours = bodies()
     for name in NAMES:
         found = [row for row in rows if row[0] == name]
@@ -118,8 +126,8 @@ def put_in(editing: Editing) -> list[str]:
     it is.
     """
     with editing.editor.connection.cursor() as cursor:
-        before = look(cursor)
-    replaced = []
+        before = statement().run(cursor)
+    names = []
     for function in before:
         if not function.replaceable:
             continue
@@ -137,8 +145,8 @@ def put_in(editing: Editing) -> list[str]:
             if getattr(error.__cause__, "sqlstate", None) != "42P13":
                 raise
         else:
-            replaced.append(function.name)
-    return replaced
+            names.append(function.name)
+    return names
 
 
 def _keep_clauses(editing: Editing, function: Published) -> None:
@@ -154,7 +162,7 @@ def _keep_clauses(editing: Editing, function: Published) -> None:
 def mend(editing: Editing) -> list[str]:
     """Put ours back where another installer has replaced them; return their names."""
     with editing.editor.connection.cursor() as cursor:
-        if not any(function.replaceable for function in look(cursor)):
+        if not any(function.replaceable for function in statement().run(cursor)):
             return []
     with editing.acting_as_owner():
         return put_in(editing)
@@ -164,7 +172,7 @@ def restore(editing: Editing) -> None:
     """Put back what ours stand in for. Where ours has been replaced since, that stays."""
     kept = dict(editing.query("schema/adopted/read_replaced.sql"))
     with editing.editor.connection.cursor() as cursor:
-        ours = [function.name for function in look(cursor) if function.state == OURS]
+        ours = [function.name for function in statement().run(cursor) if function.state == OURS]
     for name in ours:
         if name in kept:
             editing.execute(kept[name])

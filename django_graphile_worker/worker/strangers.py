@@ -1,4 +1,4 @@
-"""Tells of due jobs whose task is not served here: a misspelt name, or another fleet's."""
+"""Tells of what is strange here: tasks that nobody serves, hidden rows, functions of another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from django_graphile_worker.operations import published
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.connections import Link
 
@@ -18,7 +19,8 @@ EVERY = 60.0
 class Strangers:
     """Looks now and then, and names each such task once. The jobs stay untouched.
 
-    The first time it also tells whether rows may be hidden from this worker's role.
+    The first time it also tells whether rows may be hidden from this worker's role, and whether
+    another installer has replaced our functions.
     """
 
     def __init__(self, schema: str, identifiers: Sequence[str], *, told: bool) -> None:
@@ -41,6 +43,8 @@ class Strangers:
                 "Row level security is in force for this worker's role: unless policies show it "
                 "all rows, jobs wait unseen. Let it own the tables, or give it BYPASSRLS."
             )
+        if not self._asked:
+            self._look_at_functions(link)
         self._asked = True
         if self._told:
             return
@@ -55,4 +59,14 @@ class Strangers:
                 "Jobs have been due for a minute or more whose task is not served here: %s. They "
                 "wait for a worker that knows it.",
                 ", ".join(found),
+            )
+
+    def _look_at_functions(self, link: Link) -> None:
+        functions = link.run(published.statement())
+        if found := published.replaced(functions):
+            logger.warning(
+                "Not the functions of this package are in the schema: %s. Another installer has "
+                "replaced them, and keyed jobs may be lost: manage.py graphile_worker_schema "
+                "--repair puts them back.",
+                found,
             )

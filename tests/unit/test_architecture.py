@@ -55,6 +55,7 @@ FLOORS: list[set[str]] = [
     {"worker.watch", "worker.strangers", "operations.install"},
     {"operations"},
     {"installation"},
+    {"schemas"},
     {"worker.endings", "worker.slots", "worker.child", "asynchronous"},
     {"worker.sync_slots", "worker.async_slot"},
     {"worker.async_slots"},

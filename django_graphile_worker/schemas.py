@@ -1,0 +1,98 @@
+"""How the queue's schema stands in a database, and what mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.db import connections
+
+from django_graphile_worker.exceptions import SchemaConflict
+from django_graphile_worker.installation import queue_alias
+from django_graphile_worker.operations import adoption, published
+from django_graphile_worker.operations.editing import Editing, Found
+from django_graphile_worker.operations.published import Published
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How the queue's schema stands in one database."""
+
+    alias: str
+    schema: str
+    origin: str | None
+    """`"installed"` or `"adopted"` by this package; `None` where it has done neither."""
+    revision: int | None
+    """Graphile Worker's highest recorded revision."""
+    functions: tuple[Published, ...]
+    """The seven that programs of every language call, by name."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the schema is ours, and each of the seven as well."""
+        return self.origin is not None and not published.replaced(self.functions)
+
+
+def read_schema(*, using: str | None = None) -> SchemaState:
+    """Return how the schema stands in the database `using`, by default the queue's first.
+
+    Raises `UnsupportedDatabase` as `install_schema` does.
+    """
+    with _editing(using) as editing:
+        found = editing.look()
+        with editing.editor.connection.cursor() as cursor:
+            functions = published.statement().run(cursor)
+        return SchemaState(
+            editing.alias, editing.schema, found.origin, found.revision, tuple(functions)
+        )
+
+
+def repair_schema(*, using: str | None = None) -> list[str]:
+    """Put our functions back where another installer has replaced them; return their names.
+
+    Owner, grants and what the owner has set on a function stay. Raises `SchemaConflict` where this
+    package has neither installed nor adopted the schema, and `UnsupportedDatabase` as
+    `install_schema` does.
+    """
+    with _editing(using) as editing:
+        _find_ours(editing)
+        return published.mend(editing)
+
+
+def raise_schema(*, using: str | None = None) -> tuple[int, int]:
+    """Lift an adopted schema from Graphile Worker's revision 18 to 20; return both numbers.
+
+    Workers of 0.16 refuse a schema of revision 20: stop them first. Those that run are told.
+    Nothing happens where the revision is 20 already. Raises as `repair_schema` does.
+    """
+    with _editing(using) as editing:
+        found = _find_ours(editing)
+        before = found.revision or 0
+        if before < adoption.NEWEST:
+            with editing.acting_as_owner():
+                editing.query("schema/adopted/record_revisions.sql")
+        return before, max(before, adoption.NEWEST)
+
+
+def _find_ours(editing: Editing) -> Found:
+    editing.lock()
+    found = editing.look()
+    if found.functions_version is None:
+        raise SchemaConflict(
+            f"This package has not installed the schema {editing.schema!r} in database"
+            f" {editing.alias!r}: migrate graphile_worker first."
+        )
+    return found
+
+
+@contextmanager
+def _editing(using: str | None) -> Iterator[Editing]:
+    with connections[queue_alias(using)].schema_editor(atomic=True) as editor:
+        yield Editing(editor)
+
+
+def mend_after_migrate(using: str) -> None:
+    """Do what `repair_schema` does where there is a schema of ours; say nothing where not."""
+    if read_schema(using=using).origin is not None:
+        repair_schema(using=using)
