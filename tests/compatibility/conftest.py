@@ -12,9 +12,12 @@ import pytest
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
-from tests import fresh, node
-from tests.compatibility.fleet import RUNS, Fleet
-from tests.fresh import Fresh
+from tests import node
+from tests.compatibility.fleet import RUNS, Fleet, package
+from tests.fresh import SCHEMA, Fresh, database
+from tests.fresh import fresh as fresh
+from tests.fresh import in_thread as in_thread
+from tests.fresh import manage as manage
 from tests.worker.conftest import queue as queue
 from tests.worker.tools import Queue
 
@@ -31,9 +34,9 @@ class Sessions(NamedTuple):
     theirs: psycopg.Connection[Any]
 
 
-def graphile_worker(folder: Path, *arguments: str) -> str:
+def graphile_worker(folder: Path, *arguments: str, version: str = "0.18") -> str:
     """Run Graphile Worker's program in a folder, where its tasks may be; return what it prints."""
-    program = [node.node(), node.graphile_worker(), *arguments]
+    program = [node.node(), package(version) / "cli.js", *arguments]
     ended = subprocess.run(
         [str(part) for part in program],
         cwd=folder,
@@ -50,17 +53,17 @@ def graphile_worker(folder: Path, *arguments: str) -> str:
 def both(
     django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
-    here = {"DATABASES": ["ours"], "SCHEMA": fresh.SCHEMA}
+    here = {"DATABASES": ["ours"], "SCHEMA": SCHEMA}
     with (
         django_db_blocker.unblock(),
-        fresh.database("ours") as ours,
-        fresh.database("theirs") as theirs,
+        database("ours") as ours,
+        database("theirs") as theirs,
     ):
         with override_settings(GRAPHILE_WORKER=here):
             ours.migrate()
         graphile_worker(
             tmp_path_factory.mktemp("node"),
-            *("--schema-only", "--connection", theirs.url, "--schema", fresh.SCHEMA),
+            *("--schema-only", "--connection", theirs.url, "--schema", SCHEMA),
         )
         yield Both(ours, theirs)
 

@@ -34,14 +34,16 @@ create table carried (peer text, number bigint);
 """
 
 
-def index(version: str) -> Path:
-    """The library of a version of the npm package, "0.18" or "0.17"."""
+def package(version: str) -> Path:
+    """The folder of a version of the npm package, "0.18", "0.17" or "0.16"."""
     cli = node.graphile_worker()
     assert cli is not None
-    folder = cli.parents[2] / ("graphile-worker" if version == "0.18" else "graphile-worker-0.17")
+    folder = cli.parents[2] / (
+        "graphile-worker" if version == "0.18" else f"graphile-worker-{version}"
+    )
     stated = json.loads((folder / "package.json").read_text())["version"]
     assert stated.startswith(f"{version}."), stated
-    return folder / "dist" / "index.js"
+    return folder / "dist"
 
 
 def unhurt(*said: str) -> None:
@@ -73,7 +75,7 @@ class NodePeer:
             env={
                 **os.environ,
                 "DATABASE_URL": dsn,
-                "GRAPHILE_WORKER_INDEX": str(index(version)),
+                "GRAPHILE_WORKER_INDEX": str(package(version) / "index.js"),
                 "GRAPHILE_WORKER_PEER_SCHEMA": schema,
             },
             stdin=subprocess.DEVNULL,
