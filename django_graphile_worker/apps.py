@@ -22,7 +22,7 @@ class GraphileWorkerConfig(AppConfig):
         from django_graphile_worker import checks, registry
 
         register(checks.check_databases, "graphile_worker")
-        register(checks.check_functions, "graphile_worker", Tags.database)
+        register(checks.check_functions, Tags.database)
         post_migrate.connect(self._mend, sender=self)
         registry.autodiscover()
 
