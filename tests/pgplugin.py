@@ -60,6 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="how long the storms of tests/compatibility/test_mixed_keys.py last (4)",
     )
+    parser.addoption(
+        "--adoption-rounds",
+        type=int,
+        default=2,
+        metavar="N",
+        help="how often tests/compatibility/test_adoption_at_once.py begins anew (2)",
+    )
 
 
 def stop() -> None:

@@ -78,7 +78,7 @@ def bodies() -> dict[str, str]:
     return bodies
 
 
-def statement() -> Statement[list[Published]]:
+def statement() -> Statement[Sequence[Published]]:
     """How each of the seven stands, by name. The text decides, not a comment in it."""
     schema = get_config().schema
     return Statement(

@@ -24,7 +24,7 @@ from django_graphile_worker.worker.identity import Identity
 from django_graphile_worker.worker.listener import Listener
 from django_graphile_worker.worker.rescuer import Rescuer
 from django_graphile_worker.worker.service import Service
-from django_graphile_worker.worker.strangers import Strangers
+from django_graphile_worker.worker.strangers import Strangers, look_at_functions
 from django_graphile_worker.worker.watch import Watch
 
 logger = logging.getLogger("graphile_worker")
@@ -174,14 +174,15 @@ class WorkerPool:
         return {how.value: count for how, count in self.completer.counts.items()}
 
     def check(self) -> tuple[int | None, int | None]:
-        """Return the schema's revision and the version of our functions in it.
+        """Return the schema's revision and the version of our functions in it, and look at those.
 
-        Raises `SchemaConflict` where the schema is not there, `UnsupportedDatabase`, and
-        `psycopg.OperationalError` where the database cannot be reached.
+        Raises `SchemaConflict` where it is not there, `UnsupportedDatabase`, and psycopg's errors.
         """
         link = Link(self._database, "start")
         try:
-            return link.run(statements.get_revision(schema=self._schema))
+            revisions = link.run(statements.get_revision(schema=self._schema))
+            look_at_functions(link)
+            return revisions
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             raise SchemaConflict(
                 f"The database {self._database!r} has no queue of this version in the schema "

@@ -16,11 +16,22 @@ logger = logging.getLogger("graphile_worker")
 EVERY = 60.0
 
 
+def look_at_functions(link: Link) -> None:
+    """Tell where another installer has replaced our functions. May raise what `Link.run` does."""
+    functions = link.run(published.statement())
+    if found := published.replaced(functions):
+        logger.warning(
+            "Not the functions of this package are in the schema: %s. Another installer has "
+            "replaced them, and keyed jobs may be lost: manage.py graphile_worker_schema --repair "
+            "puts them back.",
+            found,
+        )
+
+
 class Strangers:
     """Looks now and then, and names each such task once. The jobs stay untouched.
 
-    The first time it also tells whether rows may be hidden from this worker's role, and whether
-    another installer has replaced our functions.
+    The first time it also tells whether rows may be hidden from this worker's role.
     """
 
     def __init__(self, schema: str, identifiers: Sequence[str], *, told: bool) -> None:
@@ -43,8 +54,6 @@ class Strangers:
                 "Row level security is in force for this worker's role: unless policies show it "
                 "all rows, jobs wait unseen. Let it own the tables, or give it BYPASSRLS."
             )
-        if not self._asked:
-            self._look_at_functions(link)
         self._asked = True
         if self._told:
             return
@@ -59,14 +68,4 @@ class Strangers:
                 "Jobs have been due for a minute or more whose task is not served here: %s. They "
                 "wait for a worker that knows it.",
                 ", ".join(found),
-            )
-
-    def _look_at_functions(self, link: Link) -> None:
-        functions = link.run(published.statement())
-        if found := published.replaced(functions):
-            logger.warning(
-                "Not the functions of this package are in the schema: %s. Another installer has "
-                "replaced them, and keyed jobs may be lost: manage.py graphile_worker_schema "
-                "--repair puts them back.",
-                found,
             )
