@@ -68,7 +68,15 @@ class Editing:
         return loader.render(loader.load(path), self.schema, parameters=parameters)
 
     def lock(self) -> None:
-        """Let one migration of this schema run at a time, until the transaction ends."""
+        """Let one migration of this schema run at a time, until the transaction ends.
+
+        Whoever had to wait looks at what the one before has done. Where the database makes every
+        transaction serializable it would look at what there was when it began to wait; so this asks
+        for READ COMMITTED, which it can as long as the transaction is only just begun.
+        """
+        ((isolation,),) = self.query("schema/show_isolation.sql")
+        if isolation != "read committed" and not self.editor.connection.savepoint_ids:
+            self.query("schema/read_committed.sql")
         self.query("schema/lock_installation.sql", {"schema": self.schema})
 
     def look(self) -> Found:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fresh import fresh, manage
+from tests.fresh import fresh, in_thread, manage
 
-__all__ = ["fresh", "manage"]
+__all__ = ["fresh", "in_thread", "manage"]
