@@ -23,6 +23,7 @@ class GraphileWorkerConfig(AppConfig):
 
         register(checks.check_databases, "graphile_worker")
         register(checks.check_functions, Tags.database)
+        register(checks.check_stranded_jobs, Tags.database)
         post_migrate.connect(self._mend, sender=self)
         registry.autodiscover()
 

@@ -10,12 +10,18 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Warning
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from django_graphile_worker import schemas, transactions
 from django_graphile_worker.conf import get_config
 from django_graphile_worker.exceptions import UnsupportedDatabase
 from django_graphile_worker.operations import published
+from django_graphile_worker.statements import jobs, workers
+
+# Seconds; a check may be what a deployment waits for. And what PostgreSQL says then: query_canceled
+# and lock_not_available.
+LONGEST_COUNT = 10.0
+GAVE_UP = ("57014", "55P03")
 
 
 def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
@@ -51,3 +57,45 @@ def check_functions(
                 )
             )
     return found
+
+
+def check_stranded_jobs(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """W010: jobs that nobody ever runs, since the row of their task or queue is gone.
+
+    Asks the databases that are named.
+    """
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        if alias not in get_config().databases:
+            continue
+        try:
+            count = _count_stranded(alias)
+        except (UnsupportedDatabase, DatabaseError) as error:
+            if getattr(error.__cause__, "sqlstate", None) in GAVE_UP:
+                found.append(_stranded(alias, "it took too long to count them"))
+            continue  # else E001's to tell, or there is no schema
+        if count:
+            or_more = " or more" if count >= jobs.MOST_STRANDED else ""
+            found.append(_stranded(alias, f"{count}{or_more}"))
+    return found
+
+
+def _stranded(alias: str, several: str) -> CheckMessage:
+    return Warning(
+        f"Jobs that nobody ever runs, in database {alias!r}: {several}. A cleanup of names that"
+        " runs while jobs are added leaves some without a task or queue.",
+        hint="docs/compatibility.md tells how to find them: add them again, and delete these rows.",
+        id="graphile_worker.W010",
+    )
+
+
+def _count_stranded(alias: str) -> int:
+    connection = transactions.queue_connection(alias)
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        workers.prepare_upkeep(seconds=LONGEST_COUNT, local=True).run(cursor)
+        count = jobs.count_stranded_jobs(schema=get_config().schema).run(cursor)
+        # Whoever calls this in a transaction of theirs gets its settings back.
+        transaction.set_rollback(True, using=alias)
+    return count

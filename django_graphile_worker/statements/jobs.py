@@ -12,6 +12,9 @@ from django_graphile_worker.jobs import EnqueuedJob, JobKeyMode, JobSpec, Stored
 from django_graphile_worker.sql.loader import query
 from django_graphile_worker.statements.base import Row, Statement
 
+# So many say what is wrong; what goes beyond only takes time.
+MOST_STRANDED = 1_000
+
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -125,6 +128,19 @@ def force_unlock_workers(worker_ids: Sequence[str], schema: str) -> Statement[No
     text = query("admin_force_unlock_workers", schema)
     params = {"worker_ids": list(worker_ids)}
     return Statement("admin_force_unlock_workers", text, params, lambda rows: None)
+
+
+def count_stranded_jobs(*, schema: str, most: int = MOST_STRANDED) -> Statement[int]:
+    """Count the jobs that nobody ever runs, since the row of their task or queue is gone.
+
+    At most `most` of them. Only jobs that could be run otherwise are looked at.
+    """
+    return Statement(
+        "count_stranded_jobs",
+        query("count_stranded_jobs", schema),
+        {"most": most},
+        lambda rows: int(rows[0][0]),
+    )
 
 
 def _when(run_at: datetime | timedelta | None) -> tuple[datetime | None, timedelta | None]:
