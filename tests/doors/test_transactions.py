@@ -363,33 +363,3 @@ def test_trying_again_is_bounded_and_only_for_what_can_heal(
     with pytest.raises(OperationalError), transaction.atomic():
         transactions.run(None, work)
     assert len(made) == 1
-
-
-def test_a_deadlock_with_another_program_is_tried_again(
-    connect: Connect, raw: Raw, schema: str, tasks: Callable[[], list[str]]
-) -> None:
-    """Another language locks two keys in the wrong order: one of both must give way, and we can."""
-    enqueue_many([{"task": "old", "job_key": key} for key in "ab"])
-    other = connect(autocommit=False)
-    lock = sql.SQL("select from {} where key = %s for update").format(
-        sql.Identifier(schema, "_private_jobs")
-    )
-    # A session looks for a deadlock once, so long after it began to wait. Ours does so after the
-    # circle is closed (a few ms), and first; the other's is there to end a test that goes wrong.
-    with connection.cursor() as cursor:
-        cursor.execute("set deadlock_timeout = '500ms'")
-    other.execute("set local deadlock_timeout = '10s'")
-    other.execute(lock, ["b"])
-
-    def close_the_circle() -> None:
-        other.execute(lock, ["a"])
-
-    with (
-        CaptureQueriesContext(connection) as queries,
-        when_it_waits(other, raw, close_the_circle),
-    ):
-        jobs = enqueue_many([{"task": "new", "job_key": key} for key in "ba"])
-    assert len(queries) == 2
-    assert [job.revision for job in jobs] == [1, 1]
-    assert tasks() == ["new", "new"]
-    connection.close()
