@@ -14,6 +14,9 @@ from django_graphile_worker.operations import adoption, published
 from django_graphile_worker.operations.editing import Editing, Found
 from django_graphile_worker.operations.published import Published
 
+# How many owners of jobs a message names.
+SHOWN = 5
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
@@ -60,19 +63,49 @@ def repair_schema(*, using: str | None = None) -> list[str]:
         return published.mend(editing)
 
 
-def raise_schema(*, using: str | None = None) -> tuple[int, int]:
+def raise_schema(*, using: str | None = None, force: bool = False) -> tuple[int, int]:
     """Lift an adopted schema from Graphile Worker's revision 18 to 20; return both numbers.
 
-    Workers of 0.16 refuse a schema of revision 20: stop them first. Those that run are told.
-    Nothing happens where the revision is 20 already. Raises as `repair_schema` does.
+    Workers of 0.16 refuse a schema of revision 20, so this raises `SchemaConflict` while there are
+    signs of one, but with `force`: a session that listens as Node's workers do, in whichever schema
+    of the database, or a job that is held by none of our workers. Workers that run are told.
+    Nothing happens where the revision is 20 already. Where 19 is not Node's, `SchemaConflict` is
+    raised in any case. Raises as `repair_schema` does.
     """
     with _editing(using) as editing:
         found = _find_ours(editing)
         before = found.revision or 0
-        if before < adoption.NEWEST:
-            with editing.acting_as_owner():
-                editing.query("schema/adopted/record_revisions.sql")
-        return before, max(before, adoption.NEWEST)
+        if before >= adoption.NEWEST:
+            return before, before
+        if before >= adoption.BREAKING and not adoption.read_revisions(editing).marked:
+            raise SchemaConflict(
+                f"The schema {editing.schema!r} in database {editing.alias!r} is at a revision"
+                f" {before} that Graphile Worker for Node has not made; nothing was changed."
+            )
+        # As whom we are, who may see more of other sessions than the owner of the jobs.
+        ((listening,),) = editing.query("schema/adopted/find_listeners.sql")
+        with editing.acting_as_owner():
+            owners = [owner for (owner,) in editing.query("schema/adopted/find_owners.sql")]
+            if before < adoption.BREAKING and not force:
+                _refuse_beside_others(editing, listening, owners)
+            editing.query("schema/adopted/record_revisions.sql")
+        return before, adoption.NEWEST
+
+
+def _refuse_beside_others(editing: Editing, listening: int, owners: list[str]) -> None:
+    signs = []
+    if listening:
+        signs.append(f"sessions that listen as Node's workers do: {listening}")
+    if owners:
+        named = ", ".join(owners[:SHOWN]) + (", ..." if len(owners) > SHOWN else "")
+        signs.append(f"owners of locked jobs that are none of our workers: {named}")
+    if signs:
+        raise SchemaConflict(
+            f"Workers of another kind seem to be at work in database {editing.alias!r}"
+            f" ({'; '.join(signs)}); nothing was changed. At revision 18 they may be of"
+            f" graphile-worker 0.16, which refuses a newer one. Stop them, then raise again; or"
+            f" insist with --force."
+        )
 
 
 def _find_ours(editing: Editing) -> Found:

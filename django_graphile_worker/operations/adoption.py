@@ -11,8 +11,9 @@ from django_graphile_worker.operations.editing import Editing, Found
 from django_graphile_worker.sql import loader
 
 OLDEST = 18
+BREAKING = 19
 NEWEST = 20
-"""The revisions that this package knows; in between, 19 is a mark and 20 is function bodies."""
+"""The revisions that this package knows; 19 is only Node's mark, and 20 is function bodies."""
 
 PATIENCE = 30.0
 STANDSTILL = 3.0
@@ -49,7 +50,7 @@ def adopt(editing: Editing, found: Found) -> None:
             if path.rsplit("/", 1)[1].startswith("3") and "view" not in path:
                 editing.apply(path)
         published.put_in(editing)
-        if revisions.highest == NEWEST - 1 and revisions.marked:
+        if revisions.highest == BREAKING and revisions.marked:
             editing.query("schema/adopted/record_revisions.sql")
 
 

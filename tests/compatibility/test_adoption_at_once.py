@@ -18,6 +18,7 @@ from tests.compatibility.fleet import READY
 from tests.compatibility.test_adopted_fleet import Peers
 from tests.compatibility.test_adopted_fleet import peers as peers
 from tests.fresh import SCHEMA, Fresh, InThread, Manage
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.node
 
@@ -126,7 +127,9 @@ def test_a_schema_at_18_can_be_raised(
     make(fresh, "0.16", tmp_path)
     fresh.migrate()
     listening = fresh.connect()
+    # Not as the last that it has done: then it would be taken for a worker.
     listening.execute('listen "worker:migrate"')
+    listening.execute("select")
     assert schema("--raise") == (0, "fresh: revision 18, now 20\n")
     assert revisions(fresh) == [(18, False), (19, True), (20, False)]
     told = [notify.payload for notify in listening.notifies(timeout=10, stop_after=2)]
@@ -140,6 +143,58 @@ def test_a_schema_at_18_can_be_raised(
         peer.wait_for(READY)
         peer.stop()
     assert states(fresh) == {"ours"}
+
+
+def test_it_is_not_raised_beside_an_old_worker(fresh: Fresh, peers: Peers, tmp_path: Path) -> None:
+    make(fresh, "0.16", tmp_path)
+    fresh.migrate()
+    peer = peers.worker("0.16")
+    peer.wait_for(READY)
+    # It begins to listen on a connection of its own, a little before or after it says so.
+    eventually(lambda: _listen(fresh, 1), WITHIN)
+    _is_refused("sessions that listen as Node's workers do: 1")
+    assert revisions(fresh) == [(18, False)]
+    peer.stop()
+    eventually(lambda: _listen(fresh, 0), WITHIN)
+
+    fresh.run("select {}.add_job('note', '[]')")
+    fresh.run("update {}._private_jobs set locked_at = now(), locked_by = 'worker-elsewhere'")
+    _is_refused("none of our workers: worker-elsewhere")
+    fresh.run("update {}._private_jobs set locked_at = now() - interval '4 hours'")
+    assert schema("--raise") == (0, "fresh: revision 18, now 20\n")
+
+
+def _listen(fresh: Fresh, sessions: int) -> None:
+    found = fresh.run(
+        "select pid from pg_stat_activity where datname = current_database() and query like %s",
+        'LISTEN "jobs:insert"%',
+    )
+    assert len(found) == sessions
+
+
+def _is_refused(why: str) -> None:
+    with pytest.raises(CommandError, match="seem to be at work") as refused:
+        schema("--raise")
+    assert why in str(refused.value)
+
+
+def test_it_is_raised_beside_others_where_one_insists(fresh: Fresh, tmp_path: Path) -> None:
+    make(fresh, "0.16", tmp_path)
+    fresh.migrate()
+    fresh.run("select {}.add_job('note', '[]')")
+    fresh.run("update {}._private_jobs set locked_at = now(), locked_by = 'worker-elsewhere'")
+    with pytest.raises(CommandError, match="--force goes with --raise only"):
+        schema("--force")
+    assert schema("--raise", "--force") == (0, "fresh: revision 18, now 20\n")
+
+
+def test_a_revision_that_is_not_nodes_is_not_raised(fresh: Fresh, tmp_path: Path) -> None:
+    make(fresh, "rust", tmp_path)
+    fresh.run("delete from {}.migrations where id = 20")
+    fresh.migrate()
+    with pytest.raises(CommandError, match=r"revision 19 that .* for Node has not made"):
+        schema("--raise", "--force")
+    assert revisions(fresh) == [(18, False), (19, False)]
 
 
 def test_what_is_not_there_is_told(fresh: Fresh, settings: Any) -> None:

@@ -43,11 +43,16 @@ class Command(BaseCommand):
             dest="lift",
             help=(
                 "lift an adopted schema from revision 18 to 20; workers of graphile-worker 0.16 "
-                "then refuse it, so stop them first"
+                "then refuse it, so stop them first: refused while there are signs of one"
             ),
+        )
+        parser.add_argument(
+            "--force", action="store_true", help="--raise in spite of signs of other workers"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["force"] and not options["lift"]:
+            raise CommandError("--force goes with --raise only.")
         aliases = [options["database"]] if options["database"] else get_config().databases
         try:
             states = [self._handle(alias, options) for alias in aliases]
@@ -61,7 +66,7 @@ class Command(BaseCommand):
             names = schemas.repair_schema(using=alias)
             self._say(alias, f"put back: {', '.join(names)}" if names else "nothing to repair")
         if options["lift"]:
-            before, after = schemas.raise_schema(using=alias)
+            before, after = schemas.raise_schema(using=alias, force=options["force"])
             self._say(
                 alias,
                 f"revision {before}, now {after}" if before < after else f"at revision {after}",
