@@ -163,6 +163,9 @@ def test_a_failed_job_waits_as_long_with_either(fleet: Fleet, peer: str, version
         # The last attempt is over for good, and the row stays.
         assert row["is_available"] is (row["attempts"] < 16)
     assert [row["attempts"] for row in fleet.queue.jobs()] == [1, 2, 5, 10, 11, 16]
+    # Only ours write down each attempt.
+    told = {row["job_id"] for row in fleet.queue.query("select job_id from {errors}")}
+    assert told == (set(earlier) if peer == "django" else set())
 
 
 @pytest.mark.parametrize("peer", ["node", "django"])
