@@ -191,7 +191,7 @@ def test_json_of_other_languages_runs_or_fails_and_harms_nobody(
         job = jobs[name]
         if job in errors:
             assert expected in (None, depends), name
-            assert "InvalidJob: payload cannot be read" in errors[job], name
+            assert "InvalidJob: payload " in errors[job], name
         else:
             assert expected is not None, name
             assert expected(seen[job]), (name, seen[job])
