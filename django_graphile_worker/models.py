@@ -20,6 +20,8 @@ from django_graphile_worker.fields import JSONTextField, TimestampField
 from django_graphile_worker.readonly import QueueManager, ReadOnlyModel, ReadOnlyQuerySet
 from django_graphile_worker.records import JobError as JobError
 from django_graphile_worker.records import KeyConflict as KeyConflict
+from django_graphile_worker.records import Overview as Overview
+from django_graphile_worker.records import Statistic as Statistic
 from django_graphile_worker.records import Worker as Worker
 from django_graphile_worker.tables import db_table
 

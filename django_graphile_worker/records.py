@@ -104,3 +104,39 @@ class JobError(ReadOnlyModel):
 
     def __str__(self) -> str:
         return f"{self.job_id} ({self.attempt})"
+
+
+class Statistic(ReadOnlyModel):
+    """What workers of this package have run of one task in one minute.
+
+    `retried` counts failed attempts that are followed by another, `failed` those that were the
+    last. The table's histograms of waiting and run times are not mapped: they are read added up,
+    by `statements.statistics`.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    minute = TimestampField(_("minute"))
+    task_identifier = models.TextField(_("task"))
+    succeeded = models.BigIntegerField(_("succeeded"))
+    retried = models.BigIntegerField(_("failed, to be tried again"))
+    failed = models.BigIntegerField(_("failed for good"))
+
+    class Meta:
+        managed = False
+        db_table = db_table("django_statistics")
+        default_permissions = ("view",)
+        verbose_name = _("statistic")
+        verbose_name_plural = _("statistics")
+
+    def __str__(self) -> str:
+        return f"{self.task_identifier} ({self.minute})"
+
+
+class Overview(Statistic):
+    """Stands for the page that shows the statistics, with a permission of its own."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view",)
+        verbose_name = _("overview")
+        verbose_name_plural = _("overview")

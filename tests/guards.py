@@ -33,6 +33,7 @@ TABLES = (
     "django_workers",
     "django_renewed_locks",
     "django_job_errors",
+    "django_statistics",
 )
 
 

@@ -37,6 +37,7 @@ TABLES = {
     "workers": "django_workers",
     "errors": "django_job_errors",
     "renewed": "django_renewed_locks",
+    "statistics": "django_statistics",
 }
 FUNCTIONS = (
     "add_job",

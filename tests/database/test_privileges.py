@@ -47,7 +47,7 @@ def granted(connect: Connect, shared: Sessions) -> Iterator[Stage]:
     with role(connect) as owner:
         with owner.transaction():
             owner.execute("alter default privileges revoke execute on functions from public")
-            for path in (*loader.files("schema/0001"), *loader.files("schema/0002")):
+            for path in (p for n in ("0001", "0002", "0003") for p in loader.files(f"schema/{n}")):
                 owner.execute(loader.render(loader.load(path), SCHEMA))
             owner.execute("alter default privileges grant execute on functions to public")
 

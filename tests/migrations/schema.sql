@@ -979,6 +979,26 @@ CREATE TABLE graphile_worker.django_replaced_functions (
     replaced_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE graphile_worker.django_statistics (
+    id bigint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    task_identifier text NOT NULL,
+    succeeded bigint NOT NULL,
+    retried bigint NOT NULL,
+    failed bigint NOT NULL,
+    waits bigint[] NOT NULL,
+    runs bigint[] NOT NULL
+);
+
+ALTER TABLE graphile_worker.django_statistics ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME graphile_worker.django_statistics_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE graphile_worker.django_workers (
     worker_id text NOT NULL,
     host text NOT NULL,
@@ -1061,6 +1081,12 @@ ALTER TABLE ONLY graphile_worker.django_renewed_locks
 
 ALTER TABLE ONLY graphile_worker.django_replaced_functions
     ADD CONSTRAINT django_replaced_functions_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY graphile_worker.django_statistics
+    ADD CONSTRAINT django_statistics_minute_task_identifier_key UNIQUE (minute, task_identifier);
+
+ALTER TABLE ONLY graphile_worker.django_statistics
+    ADD CONSTRAINT django_statistics_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY graphile_worker.django_workers
     ADD CONSTRAINT django_workers_pkey PRIMARY KEY (worker_id);

@@ -138,8 +138,8 @@ def test_a_failure_half_way_leaves_nothing(fresh: Fresh, settings: Settings) -> 
 def test_what_sqlmigrate_prints_does_the_same(fresh: Fresh) -> None:
     forwards, backwards = StringIO(), StringIO()
     for printed, backward, names in (
-        (forwards, False, ["0001", "0002"]),
-        (backwards, True, ["0002", "0001"]),
+        (forwards, False, ["0001", "0002", "0003"]),
+        (backwards, True, ["0003", "0002", "0001"]),
     ):
         for name in names:
             call_command(
