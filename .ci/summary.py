@@ -23,6 +23,7 @@ class Row:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    again: int = 0
     node: int = 0
     seconds: float = 0
     faults: list[str] = field(default_factory=list)
@@ -33,17 +34,25 @@ def read_report(row: Row, report: Path, *, may_leave_out: bool = False) -> None:
     if not report.is_file():
         row.faults.append("no report")
         return
+    # A test that was run once more has a case for each time, and only the last may say that it
+    # failed.
+    runs: dict[tuple[str | None, str | None], list[ElementTree.Element]] = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
+        runs.setdefault((case.get("classname"), case.get("name")), []).append(case)
+    for (classname, name), cases in runs.items():
+        row.again += len(cases) > 1
+        skipped = cases[-1].find("skipped")
+        if any(
+            case.find("failure") is not None or case.find("error") is not None for case in cases
+        ):
             row.failed += 1
         elif skipped is not None:
             row.skipped += 1
             if not may_leave_out and skipped.get("message", "").startswith("left out"):
-                row.faults.append(f"left out: {case.get('classname')}.{case.get('name')}")
+                row.faults.append(f"left out: {classname}.{name}")
         else:
             row.passed += 1
-            row.node += any(mark.get("value") == "node" for mark in case.iter("property"))
+            row.node += any(mark.get("value") == "node" for mark in cases[-1].iter("property"))
     if not row.passed:
         row.faults.append("no test passed")
     if row.failed:
@@ -82,10 +91,10 @@ def main(work: Path, names: list[str]) -> int:
         told_of = json.loads(told.read_text())["testenvs"]
         results |= {name: env for name, env in told_of.items() if env and env.get("result")}
     rows = [readme(work), *(environment(name, results) for name in names)]
-    print(f"{'':24}{'passed':>8}{'failed':>8}{'skipped':>8}{'node':>6}{'seconds':>9}")
+    print(f"{'':24}{'passed':>8}{'failed':>8}{'skipped':>8}{'again':>7}{'node':>6}{'seconds':>9}")
     for row in rows:
         print(
-            f"{row.name:24}{row.passed:8}{row.failed:8}{row.skipped:8}{row.node:6}"
+            f"{row.name:24}{row.passed:8}{row.failed:8}{row.skipped:8}{row.again:7}{row.node:6}"
             f"{row.seconds:9.0f}  {'; '.join(row.faults) or 'ok'}"
         )
     other = work / "failures"
@@ -96,6 +105,8 @@ def main(work: Path, names: list[str]) -> int:
     failed = sum(row.failed for row in rows)
     # A fault without a failed test is a failure all the same, and the last line must say so.
     failed = failed or len(faults)
+    if again := sum(row.again for row in rows):
+        print(f"{again} run a second time")
     print(f"{sum(row.passed for row in rows)} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -63,10 +63,23 @@ def test_all_that_ran_and_passed_is_counted(done: Path) -> None:
     assert (code, lines[-1]) == (0, "4 passed, 0 failed")
 
 
+def test_a_test_that_was_run_again_is_counted_once_and_told_of(done: Path) -> None:
+    report(done / ".tox" / "py" / "report.xml", PASSED, PASSED, NODE)
+    code, lines = summary(done)
+    assert (code, lines[-2:]) == (0, ["1 run a second time", "4 passed, 0 failed"])
+    assert [line.split()[4] for line in lines if line.startswith("py ")] == ["1"]
+
+
 @pytest.mark.parametrize(
     ("name", "cases", "fault", "last"),
     [
         ("py", (PASSED, NODE, FAILED), "1 failed", "4 passed, 1 failed"),
+        (
+            "py",
+            (PASSED, NODE, FAILED.replace("<failure message='no'/>", ""), FAILED),
+            "1 failed",
+            "4 passed, 1 failed",
+        ),
         ("py", (PASSED, NODE, BROKEN), "1 failed", "4 passed, 1 failed"),
         ("py", (PASSED, NODE, LEFT_OUT), "left out: tests.six", "4 passed, 1 failed"),
         ("py", (PASSED,), "no test with Node passed", "3 passed, 1 failed"),
