@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from django.db import connections
+from django.db import DatabaseError, connections
 
 from django_graphile_worker.exceptions import SchemaConflict
 from django_graphile_worker.installation import queue_alias
 from django_graphile_worker.operations import adoption, published
 from django_graphile_worker.operations.editing import Editing, Found
 from django_graphile_worker.operations.published import Published
+
+logger = logging.getLogger("graphile_worker")
+
+# PostgreSQL's insufficient_privilege.
+NOT_PERMITTED = "42501"
 
 # How many owners of jobs a message names.
 SHOWN = 5
@@ -126,6 +132,20 @@ def _editing(using: str | None) -> Iterator[Editing]:
 
 
 def mend_after_migrate(using: str) -> None:
-    """Do what `repair_schema` does where there is a schema of ours; say nothing where not."""
-    if read_schema(using=using).origin is not None:
-        repair_schema(using=using)
+    """Do what `repair_schema` does where there is a schema of ours; say nothing where not.
+
+    A role that may not look, or not mend, is only warned: it may have migrated another app.
+    """
+    try:
+        if read_schema(using=using).origin is not None:
+            repair_schema(using=using)
+    except (SchemaConflict, DatabaseError) as error:
+        permitted = getattr(error.__cause__, "sqlstate", None) != NOT_PERMITTED
+        if permitted and not isinstance(error, SchemaConflict):
+            raise
+        logger.warning(
+            "Whether another installer has replaced functions of this package in database %r could "
+            "not be seen to: %s",
+            using,
+            str(error).strip(),
+        )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 from django_graphile_worker.conf import get_config
+from django_graphile_worker.exceptions import SchemaConflict
 from django_graphile_worker.sql import loader
 
 # What there is to read in the schema itself may be missing, so each has a statement of its own.
@@ -97,10 +98,17 @@ class Editing:
         """Make what is made here belong to whoever owns the table of jobs.
 
         Our helper functions run as their owner, and row security shows that table to no other.
+        Raises `SchemaConflict` where the role that we act as is no member of that owner.
         """
-        ((owner, *_),) = self.query(
+        ((owner, may_act, *_),) = self.query(
             "schema/adopted/preflight.sql", {"schema": self.schema, "names": []}
         )
+        if not may_act:
+            raise SchemaConflict(
+                f"The schema {self.schema!r} in database {self.alias!r} belongs to the role"
+                f" {owner!r}, and the role that is to change it is not a member of that;"
+                f" nothing was changed."
+            )
         ((before, _),) = self.query("schema/adopted/act_as.sql", {"role": owner})
         yield
         self.query("schema/adopted/act_as.sql", {"role": before})
