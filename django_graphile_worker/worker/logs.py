@@ -1,4 +1,4 @@
-"""Log records as JSON, one object a line, for `--log-format json`."""
+"""How the worker's program writes its log: as text, or as JSON for `--log-format json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,23 @@ from typing import Any
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class JsonFormatter(logging.Formatter):
+# Characters of an exception: a long traceback, not the megabytes that some messages carry.
+LONGEST_EXCEPTION = 20_000
+
+
+class TextFormatter(logging.Formatter):
+    """Cuts exceptions that are too long, in the middle: a message may be at either end."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
+        text = super().formatException(ei)
+        left_out = len(text) - LONGEST_EXCEPTION
+        if left_out <= 0:
+            return text
+        half = LONGEST_EXCEPTION // 2
+        return f"{text[:half]}\n... {left_out} characters left out ...\n{text[-half:]}"
+
+
+class JsonFormatter(TextFormatter):
     """Makes one line of ASCII of each record. Never raises: a log must not lose its bad news.
 
     The keys are `time` (ISO 8601, UTC, milliseconds), `level`, `logger`, `message`, what came as

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from django_graphile_worker.worker.logs import JsonFormatter
+from django_graphile_worker.worker.logs import LONGEST_EXCEPTION, JsonFormatter, TextFormatter
 from tests.worker.bench import MakeBench, job
 
 Lines = list[dict[str, Any]]
@@ -128,6 +128,19 @@ def test_an_exception_comes_with_its_traceback_also_one_that_cannot_be_shown(
     assert first["stack"].startswith("Stack")
     assert "UnshowableError" in second["exception"]
     assert sys.exc_info() == (None, None, None)
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter("%(message)s")])
+def test_an_exception_of_megabytes_is_cut_in_the_middle(formatter: logging.Formatter) -> None:
+    try:
+        raise ValueError("begins " + "x" * 5_000_000 + " ends")
+    except ValueError:
+        record = logging.LogRecord("n", logging.ERROR, "p", 1, "failed", (), sys.exc_info())
+    text = formatter.format(record)
+    assert len(text) < LONGEST_EXCEPTION + 500
+    assert "ValueError: begins xxx" in text
+    assert "xxx ends" in text
+    assert "characters left out" in text
 
 
 def test_a_failed_job_is_one_line_with_its_ids_and_without_its_payload(

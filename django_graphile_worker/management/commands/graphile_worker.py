@@ -190,15 +190,15 @@ class Command(BaseCommand):
         """
         level, propagate = logger.level, logger.propagate
         handler = None
-        if log_format == "json":
-            from django_graphile_worker.worker.logs import JsonFormatter
+        from django_graphile_worker.worker.logs import JsonFormatter, TextFormatter
 
+        if log_format == "json":
             handler = logging.StreamHandler(self.stderr)
             handler.setFormatter(JsonFormatter())
             logger.propagate = False
         elif not logger.hasHandlers():
             handler = logging.StreamHandler(self.stderr)
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+            handler.setFormatter(TextFormatter("%(asctime)s %(levelname)s %(message)s"))
         logger.setLevel(LEVELS[verbosity])
         if handler is not None:
             logger.addHandler(handler)
