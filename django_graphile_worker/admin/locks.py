@@ -2,18 +2,91 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import urlencode
+
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from django_graphile_worker.admin import unlock, verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.jobs import JobAdmin
-from django_graphile_worker.models import JobQuerySet, LockedJob, LockedQueue
+from django_graphile_worker.fields import TimestampField
+from django_graphile_worker.models import JobQuerySet, LockedJob, LockedQueue, Worker
+
+
+class OwnerMixin:
+    """Columns that tell who holds a row, and a page to unlock all that this worker holds."""
+
+    change_list_template: Any = "admin/graphile_worker/locked_rows.html"
+
+    @staticmethod
+    def with_owners(rows: QuerySet[Any]) -> QuerySet[Any]:
+        beats = Worker.objects.filter(pk=OuterRef("locked_by")).values("last_beat_at")
+        annotated: QuerySet[Any] = rows.annotate(
+            verdict=verdicts.of_owner(),
+            owner_beat_at=Subquery(beats, output_field=TimestampField()),
+            looked_at=Now(),
+        )
+        return annotated
+
+    def get_urls(self) -> list[Any]:
+        meta = self.model._meta  # type: ignore[attr-defined]
+        page = self.admin_site.admin_view(self.unlock_view)  # type: ignore[attr-defined]
+        name = f"{meta.app_label}_{meta.model_name}_unlock"
+        return [path("unlock/", page, name=name), *super().get_urls()]  # type: ignore[misc]
+
+    def unlock_view(self, request: HttpRequest) -> HttpResponse:
+        return unlock.view(self, request)
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        columns: tuple[str, ...] = tuple(super().get_list_display(request))  # type: ignore[misc]
+        may = request.user.has_perm(unlock.UNLOCK_PERMISSION)
+        return (*columns, "unlock_link") if may else columns
+
+    @admin.display(description=_("held for"))
+    def held_for(self, row: Any) -> str:
+        seconds = int((row.looked_at - row.locked_at).total_seconds())
+        minutes, seconds = divmod(max(seconds, 0), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{seconds:02}"
+
+    @admin.display(description=_("owner's last sign of life"))
+    def owner_beat(self, row: Any) -> Any:
+        return _("never") if row.owner_beat_at is None else row.owner_beat_at
+
+    @admin.display(description=_("owner is"))
+    def owner(self, row: Any) -> Any:
+        return verdicts.LABELS[row.verdict]
+
+    @admin.display(description=_("why"))
+    def why(self, row: Any) -> Any:
+        return verdicts.REASONS[row.verdict]
+
+    @admin.display(description=_("unlock"))
+    def unlock_link(self, row: Any) -> str:
+        if row.locked_by is None:
+            return "-"
+        meta = self.model._meta  # type: ignore[attr-defined]
+        url = reverse(
+            f"admin:{meta.app_label}_{meta.model_name}_unlock",
+            current_app=self.admin_site.name,  # type: ignore[attr-defined]
+        )
+        return format_html(
+            '<a href="{}?{}">{}</a>',
+            url,
+            urlencode({"worker": row.locked_by}),
+            _("Unlock this worker"),
+        )
 
 
 @admin.register(LockedJob)
-class LockedJobAdmin(JobAdmin):
+class LockedJobAdmin(OwnerMixin, JobAdmin):
     """Jobs that a worker holds."""
 
     list_display = (
@@ -22,7 +95,11 @@ class LockedJobAdmin(JobAdmin):
         "queue_name",
         "key",
         "locked_at",
+        "held_for",
         "locked_by",
+        "owner",
+        "owner_beat",
+        "why",
         "attempts_of_max",
     )
     list_filter = ()
@@ -33,24 +110,33 @@ class LockedJobAdmin(JobAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> JobQuerySet:
-        return super().get_queryset(request).locked()
+        rows: Any = self.with_owners(super().get_queryset(request).locked())
+        return rows  # type: ignore[no-any-return]
 
     def search(self, term: str) -> Q:
         return super().search(term) | Q(locked_by=term)
 
 
 @admin.register(LockedQueue)
-class LockedQueueAdmin(ReadOnlyAdmin):
+class LockedQueueAdmin(OwnerMixin, ReadOnlyAdmin):
     """Named queues that a worker holds."""
 
-    list_display = ("queue_name", "locked_at", "locked_by")
+    list_display = (
+        "queue_name",
+        "locked_at",
+        "held_for",
+        "locked_by",
+        "owner",
+        "owner_beat",
+        "why",
+    )
     ordering = ("locked_at", "id")
     search_fields = ("queue_name", "locked_by")
     search_help_text = _("A whole queue name or worker id.")
     fields = ("id", "queue_name", "locked_at", "locked_by")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LockedQueue]:
-        return super().get_queryset(request).filter(is_available=False)
+        return self.with_owners(super().get_queryset(request).filter(is_available=False))
 
     def search(self, term: str) -> Q:
         return Q(queue_name=term) | Q(locked_by=term)

@@ -42,6 +42,7 @@ FLOORS: list[set[str]] = [
         "worker.parent",
         "worker.bell",
         "worker.pace",
+        "worker.tally",
         "worker.reloading",
     },
     {
@@ -70,8 +71,8 @@ FLOORS: list[set[str]] = [
     {"worker.closing"},
     {"worker.pool", "worker.supervisor", "management.arguments"},
     {"management.greeting"},
-    {"checks", "admin.base"},
-    {"admin.jobs"},
+    {"checks", "admin.base", "admin.verdicts"},
+    {"admin.jobs", "admin.unlock"},
     # The doors, and what only gathers: nothing imports these.
     {"", "apps", "admin", "migrations", "management", "worker"},
 ]

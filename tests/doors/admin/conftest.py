@@ -1,0 +1,66 @@
+"""People of the staff, and rows that only a worker would write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from psycopg import sql
+
+LogIn = Callable[..., Client]
+AddRow = Callable[..., None]
+
+
+@pytest.fixture
+def log_in(client: Client) -> LogIn:
+    """Log in somebody of the staff who has the permissions named, and no others."""
+
+    def log_in(*codenames: str) -> Client:
+        user = User.objects.create_user("staff", is_staff=True)
+        permissions = Permission.objects.filter(
+            content_type__app_label="graphile_worker", codename__in=codenames
+        )
+        assert {permission.codename for permission in permissions} == set(codenames)
+        user.user_permissions.set(permissions)
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def add_row(db: None, schema: str) -> AddRow:
+    """Put a row into a table of the queue; values that are pieces of SQL stand as they are."""
+
+    def add(table: str, **values: Any) -> None:
+        shown = [v if isinstance(v, sql.Composable) else sql.Literal(v) for v in values.values()]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+                    sql.Identifier(schema, table),
+                    sql.SQL(", ").join(map(sql.Identifier, values)),
+                    sql.SQL(", ").join(shown),
+                )
+            )
+
+    return add
+
+
+@pytest.fixture
+def add_worker(add_row: AddRow) -> Callable[..., None]:
+    def add(worker_id: str, **values: Any) -> None:
+        row: dict[str, Any] = {
+            "worker_id": worker_id,
+            "host": "here",
+            "pid": 7,
+            "concurrency": 4,
+            "heartbeat": "5 s",
+            "stale_after": "30 s",
+        }
+        add_row("django_workers", **row | values)
+
+    return add
