@@ -179,6 +179,9 @@ class Config:
     max_attempts: int = 25
     """`MAX_ATTEMPTS`: how often a job may be begun where neither call nor task says, 1..32767."""
 
+    keep_statistics: float = 31.0 * DAY
+    """`KEEP_STATISTICS`: seconds that statistics are kept, an hour up to ten years."""
+
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             value = getattr(self, name)
@@ -216,6 +219,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "poll_interval": _seconds(0.01, DAY),
     "shutdown_timeout": _seconds(0, DAY),
     "max_attempts": _integer(1, 32_767),
+    "keep_statistics": _seconds(HOUR, 3_660 * DAY),
 }
 
 

@@ -147,6 +147,8 @@ class Outcome(NamedTuple):
     Of a failure: `retry_after` are the seconds from now until the next attempt (`None`: the
     queue's own backoff), `permanent` says that there is none, and `payload` is the JSON text of
     what is left of a batch (`None`: all of it).
+
+    `began` is when the attempt did, by `time.monotonic()`; 0 where it never did.
     """
 
     job: LockedJob
@@ -154,6 +156,7 @@ class Outcome(NamedTuple):
     retry_after: float | None = None
     permanent: bool = False
     payload: str | None = None
+    began: float = 0.0
 
 
 def moment(seconds: float) -> datetime:

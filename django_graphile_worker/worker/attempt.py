@@ -94,7 +94,7 @@ class Attempts:
             )
         if logger.isEnabledFor(logging.DEBUG):
             _log(job, logging.DEBUG, "was completed", began)
-        return Outcome(job)
+        return Outcome(job, None, None, False, None, began)
 
     def failed(
         self, job: LockedJob, task: AnyTask | None, error: BaseException, began: float
@@ -103,14 +103,15 @@ class Attempts:
         if isinstance(error, Retry):
             pause = self._pause(job, task) if error.after is None else error.after
             _log(job, logging.INFO, f"asked for another attempt ({error.reason})", began)
-            return Outcome(job, errors.describe(error), retry_after=pause)
+            return Outcome(job, errors.describe(error), retry_after=pause, began=began)
         if isinstance(error, PermanentFailure):
             _log(job, logging.ERROR, "failed for good", began, error)
-            return Outcome(job, errors.describe(error), permanent=True)
+            return Outcome(job, errors.describe(error), permanent=True, began=began)
         if isinstance(error, BatchFailure):
             return self._partly_failed(job, task, error, began)
         _log(job, logging.ERROR, "failed", began, error)
-        return Outcome(job, errors.describe(error), retry_after=self._pause(job, task))
+        pause = self._pause(job, task)
+        return Outcome(job, errors.describe(error), retry_after=pause, began=began)
 
     def _partly_failed(
         self, job: LockedJob, task: AnyTask | None, error: BatchFailure, began: float
@@ -127,15 +128,15 @@ class Attempts:
             wrong = InvalidJob(f"the failed items cannot be kept, all are tried again: {fault}")
             wrong.__cause__ = error
             _log(job, logging.ERROR, "failed", began, wrong)
-            return Outcome(job, errors.describe(wrong), retry_after=self._pause(job, task))
+            pause = self._pause(job, task)
+            return Outcome(job, errors.describe(wrong), retry_after=pause, began=began)
         if not items:
-            return Outcome(job)
+            return Outcome(job, began=began)
         why = f": {error.reason}" if error.reason else ""
         text = f"BatchFailure: {len(items)} of {total} items failed{why}"
         _log(job, logging.ERROR, f"failed with {len(items)} of {total} items", began)
-        return Outcome(
-            job, errors.storable(text), retry_after=self._pause(job, task), payload=payload
-        )
+        pause = self._pause(job, task)
+        return Outcome(job, errors.storable(text), retry_after=pause, payload=payload, began=began)
 
     def _pause(self, job: LockedJob, task: AnyTask | None) -> float | None:
         """Return the pause that the task itself wants; `None` for the queue's own."""

@@ -22,6 +22,9 @@ logger = logging.getLogger("graphile_worker")
 
 BATCH = 500
 
+# While so many ended jobs wait to be written down, no others should be taken.
+MOST_UNWRITTEN = 2_000
+
 # The pause before a job that was missed is tried again doubles up to this, in seconds.
 LONGEST_PAUSE = 1.0
 # The same while stopping, when there is nothing else to do.
@@ -31,7 +34,8 @@ LAST_PAUSE = 0.05
 class Completer(Service):
     """Completes, fails and returns jobs on a connection of its own.
 
-    `on_written(queue_freed)` is called after each batch. When stopped it writes what is left; a row
+    `on_run(endings)` is given what has been run and written, then `on_written(queue_freed)` called,
+    after each batch. When stopped it writes what is left; a row
     that a caller's transaction holds is waited for, but no longer than `last_wait` seconds for all.
 
     What came of a job that was taken under another name than `identity` has now is dropped: the
@@ -47,6 +51,7 @@ class Completer(Service):
         last_wait: float,
         on_written: Callable[[bool], None],
         on_end: OnEnd,
+        on_run: Callable[[list[Ending]], None] = lambda endings: None,
     ) -> None:
         super().__init__("completer", on_end=on_end)
         self._link = link
@@ -54,6 +59,7 @@ class Completer(Service):
         self._identity = identity
         self._last_wait = last_wait
         self._on_written = on_written
+        self._on_run = on_run
         # Fresh: not tried yet. Writing: on its way. Missed: the row or the queue was locked, or the
         # connection broke; by the object, since a job may end under a former name as well.
         self._fresh: deque[Ending] = deque()
@@ -66,7 +72,7 @@ class Completer(Service):
     def add(self, outcome: Outcome) -> None:
         """Take over a job that was run."""
         how = How.COMPLETED if outcome.error is None else How.FAILED
-        self._fresh.append(Ending(outcome, how))
+        self._fresh.append(Ending(outcome, how, time.monotonic()))
         if self._asleep:
             self.wake()
 
@@ -189,14 +195,19 @@ class Completer(Service):
                 self._keep(ending)
             self._writing = []
             raise
+        run = []
         for ending in ours:
             if ending.held:
                 self._keep(ending)
             else:
                 self.counts[ending.how] += 1
+                if ending.how is not How.RETURNED:
+                    run.append(ending)
                 if self._missed:
                     self._missed.pop(id(ending), None)
         self._writing = []
+        if run:
+            self._on_run(run)
         self.written.occur(batch)
         self._on_written(freed)
 

@@ -43,10 +43,11 @@ class Ending:
     pause = FIRST_PAUSE
     due = 0.0
 
-    def __init__(self, outcome: Outcome, how: How) -> None:
+    def __init__(self, outcome: Outcome, how: How, ended: float = 0.0) -> None:
         self.outcome = outcome
         self.job: LockedJob = outcome.job
         self.how = how
+        self.ended = ended
         if outcome.job.queue_id is not None:
             self.queue_held = True
 

@@ -17,6 +17,10 @@ from django_graphile_worker.worker.service import Moment, OnEnd, Service
 from django_graphile_worker.worker.slots import Surroundings
 from django_graphile_worker.worker.sync_slots import SyncSlots
 
+# A job that was taken ahead and has waited this long for a slot, in seconds, should be given back
+# with all behind it: another process may be idle.
+LONGEST_WAIT = 2.0
+
 
 class Executor(Service):
     """Runs at most `concurrency` jobs at a time, sync and async together, in the order fed.

@@ -16,28 +16,22 @@ from django_graphile_worker.jobs import LockedJob
 from django_graphile_worker.registry import Registry
 from django_graphile_worker.statements import worker as statements
 from django_graphile_worker.worker.closing import Closing
-from django_graphile_worker.worker.completer import Completer
+from django_graphile_worker.worker.completer import MOST_UNWRITTEN, Completer
 from django_graphile_worker.worker.connections import Link
-from django_graphile_worker.worker.executor import Executor
+from django_graphile_worker.worker.executor import LONGEST_WAIT, Executor
 from django_graphile_worker.worker.fetcher import Fetcher, Load
 from django_graphile_worker.worker.identity import Identity
 from django_graphile_worker.worker.listener import Listener
 from django_graphile_worker.worker.rescuer import Rescuer
 from django_graphile_worker.worker.service import Service
 from django_graphile_worker.worker.strangers import Strangers, look_at_functions
+from django_graphile_worker.worker.tally import KEPT, Tally
 from django_graphile_worker.worker.watch import Watch
 
 logger = logging.getLogger("graphile_worker")
 
 # Jobs taken ahead of free slots, at most; the fetcher takes fewer where jobs are slow.
 PREFETCH = 1_000
-
-# A job that was taken ahead and has waited this long for a slot, in seconds, is given back with all
-# behind it: another process may be idle.
-LONGEST_WAIT = 2.0
-
-# While so many ended jobs wait to be written down, no others are taken.
-MOST_UNWRITTEN = 2_000
 
 # How long the last batch waits for rows that callers' transactions hold, in seconds.
 LAST_WAIT = 5.0
@@ -72,6 +66,7 @@ class WorkerPool:
         wrapper: Callable[[Any], AbstractContextManager[Any]] | None = None,
         on_name: Callable[[str], None] | None = None,
         last_wait: float = LAST_WAIT,
+        keep_statistics: float = KEPT,
     ) -> None:
         self._database = database
         self._schema = schema
@@ -85,6 +80,7 @@ class WorkerPool:
         flags = forbidden_flags if callable(forbidden_flags) else lambda: forbidden_flags
         served = registry.identifiers() if identifiers is None else identifiers
 
+        self.tally = Tally(schema, keep_statistics)
         self.rescuer = Rescuer(
             link=Link(database, "rescuer"),
             schema=schema,
@@ -96,6 +92,7 @@ class WorkerPool:
             on_lost=self._on_lost,
             on_freed=lambda: self.fetcher.wake(),
             on_end=on_end,
+            tally=self.tally,
         )
         self.completer = Completer(
             link=Link(database, "completer"),
@@ -104,6 +101,7 @@ class WorkerPool:
             last_wait=last_wait,
             on_written=self._on_written,
             on_end=on_end,
+            on_run=self.tally.add,
         )
         self.executor = Executor(
             concurrency=concurrency,

@@ -8,6 +8,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from django_graphile_worker.statements import workers as statements
@@ -16,6 +17,7 @@ from django_graphile_worker.statements.workers import Rescued
 from django_graphile_worker.worker.connections import PASSING, Link
 from django_graphile_worker.worker.identity import Identity, new_worker_id
 from django_graphile_worker.worker.service import Moment, OnEnd, Service
+from django_graphile_worker.worker.tally import Tally
 
 logger = logging.getLogger("graphile_worker")
 
@@ -29,6 +31,9 @@ SWEEP_EVERY = 5.0
 # that are four hours old. Each worker does it at times of its own, the first time soon after start.
 ORPHANS_EVERY = (45.0, 75.0)
 FOREIGN_EVERY = (480.0, 600.0)
+
+# Seconds between two times that statistics are written.
+STATISTICS_EVERY = (8.0, 12.0)
 
 # No statement here may hold up the next heartbeat for long: seconds, at most.
 LONGEST_STATEMENT = 5.0
@@ -44,6 +49,8 @@ class Rescuer(Service):
     workers declare it dead after `stale_after` seconds of silence; it then calls `on_lost(name)`,
     takes another name and calls `on_registered()`, as it does at the start. `on_freed()` is called
     when a sweep has freed jobs or named queues.
+
+    What `tally` has counted it writes down every ten seconds, and when stopped.
 
     Stopped, it takes its row down; so it is stopped last, when nothing is locked by its name.
     """
@@ -61,6 +68,7 @@ class Rescuer(Service):
         on_lost: Callable[[str], None],
         on_freed: Callable[[], None],
         on_end: OnEnd,
+        tally: Tally | None = None,
     ) -> None:
         super().__init__("rescuer", on_end=on_end)
         self._link = link
@@ -73,11 +81,13 @@ class Rescuer(Service):
         self._on_registered = on_registered
         self._on_lost = on_lost
         self._on_freed = on_freed
+        self._tally = tally or Tally(schema)
         self._name: str | None = None
         self._doubted = False
         self._says_it_stops = False
         self._heard_at = self._next_beat = self._next_sweep = 0.0
         start = time.monotonic()
+        self._next_flush = start + _between(STATISTICS_EVERY)
         self._next_orphans = start + _between((0, ORPHANS_EVERY[0]))
         self._next_foreign = start + _between((0, ORPHANS_EVERY[0]))
         longest = min(LONGEST_STATEMENT, stale_after / 4)
@@ -107,6 +117,8 @@ class Rescuer(Service):
                     pause = min(self._link.pause(error), self._heartbeat)
                 self.wait(max(0, pause))
             self._leave()
+            with suppress(*PASSING):
+                self._tally.flush(self._ask)
         finally:
             self._link.close()
 
@@ -124,7 +136,11 @@ class Rescuer(Service):
             self._says_it_stops = False
         if time.monotonic() >= self._next_sweep:
             self._sweep(name)
-        return min(self._next_beat, self._next_sweep) - time.monotonic()
+        if time.monotonic() >= self._next_flush:
+            # Before it is tried: where it fails, the rest of a step has its turn again.
+            self._next_flush = time.monotonic() + _between(STATISTICS_EVERY)
+            self._tally.flush(self._ask)
+        return min(self._next_beat, self._next_sweep, self._next_flush) - time.monotonic()
 
     def _register(self) -> str:
         while True:
@@ -185,6 +201,7 @@ class Rescuer(Service):
         if orphans:
             self._ask(statements.renew_locks(schema=self._schema, worker_ids=[name]))
             self._ask(statements.forget_workers(schema=self._schema))
+            self._tally.trim(self._ask)
             self._next_orphans = now + _between(ORPHANS_EVERY)
         if foreign:
             self._next_foreign = now + _between(FOREIGN_EVERY)

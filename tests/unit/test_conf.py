@@ -34,6 +34,7 @@ def test_no_setting_at_all_gives_the_defaults(settings: LazySettings) -> None:
         forbidden_flags=(),
         job_wrapper=None,
         log_format="text",
+        keep_statistics=31 * 86_400,
     )
 
 

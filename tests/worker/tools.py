@@ -47,6 +47,7 @@ class Queue:
             workers=self.name("django_workers"),
             errors=self.name("django_job_errors"),
             renewed=self.name("django_renewed_locks"),
+            statistics=self.name("django_statistics"),
             add_job=self.name("add_job"),
         )
         with (session or self.session).cursor(row_factory=dict_row) as cursor:

@@ -97,6 +97,7 @@ class Command(BaseCommand):
             listen_database=config.listen_alias,
             heartbeat=config.heartbeat,
             stale_after=config.stale_after,
+            keep_statistics=config.keep_statistics,
             wrapper=arguments.resolve_wrapper(config.job_wrapper),
             on_name=on_name,
         )
