@@ -114,11 +114,12 @@ def test_migrate_repairs(overwritten: Fresh) -> None:
 
 
 def test_a_worker_tells_at_its_start(overwritten: Fresh, manage: Manage) -> None:
-    said = manage(overwritten, "graphile_worker", "--once")
+    here = {"GRAPHILE_WORKER_SCHEMA": SCHEMA}
+    said = manage(overwritten, "graphile_worker", "--once", **here)
     assert "Not the functions of this package are in the schema: " in said
     assert "add_jobs (replaced)" in said
     overwritten.migrate()
-    assert "Not the functions" not in manage(overwritten, "graphile_worker", "--once")
+    assert "Not the functions" not in manage(overwritten, "graphile_worker", "--once", **here)
 
 
 def test_a_schema_at_18_can_be_raised(
