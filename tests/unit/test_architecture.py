@@ -71,7 +71,7 @@ FLOORS: list[set[str]] = [
     {"worker.closing"},
     {"worker.pool", "worker.supervisor", "management.arguments"},
     {"management.greeting"},
-    {"checks", "admin.base", "admin.verdicts"},
+    {"checks", "admin.base", "admin.verdicts", "admin.counts"},
     {"admin.jobs", "admin.unlock"},
     # The doors, and what only gathers: nothing imports these.
     {"", "apps", "admin", "migrations", "management", "worker"},

@@ -1,0 +1,46 @@
+"""The list of named queues: who holds each, and what waits in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import OuterRef, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_graphile_worker.admin import verdicts
+from django_graphile_worker.admin.base import ReadOnlyAdmin
+from django_graphile_worker.admin.counts import capped, capped_text
+from django_graphile_worker.models import Job, JobQueue
+
+
+@admin.register(JobQueue)
+class JobQueueAdmin(ReadOnlyAdmin):
+    """Named queues, the newest first."""
+
+    list_display = ("queue_name", "waiting", "locked_by", "locked_at", "owner")
+    search_fields = ("queue_name", "locked_by")
+    search_help_text = _("A whole queue name or worker id.")
+    fields = ("id", "queue_name", "waiting", "locked_by", "locked_at", "owner")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
+        waiting = Job.objects.filter(job_queue_id=OuterRef("pk"), is_available=True)
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(jobs=capped(waiting), verdict=verdicts.of_owner())
+        )
+
+    def search(self, term: str) -> Q:
+        return Q(queue_name=term) | Q(locked_by=term)
+
+    @admin.display(description=_("waiting jobs"))
+    def waiting(self, queue: Any) -> str:
+        return capped_text(queue.jobs)
+
+    @admin.display(description=_("owner is"))
+    def owner(self, queue: Any) -> Any:
+        if queue.is_available:
+            return self.get_empty_value_display()
+        return verdicts.LABELS[queue.verdict]

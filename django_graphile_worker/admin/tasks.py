@@ -1,0 +1,50 @@
+"""The list of task identifiers, and what waits for each."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import OuterRef, Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from django_graphile_worker.admin.base import ReadOnlyAdmin
+from django_graphile_worker.admin.counts import capped, capped_text
+from django_graphile_worker.models import Job, Task
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnlyAdmin):
+    """Task identifiers that were once used, the newest first.
+
+    Counted are jobs outside of named queues: no index leads from a task to those within, or to the
+    failed ones, and reading all jobs for it would take seconds on a large table.
+    """
+
+    list_display = ("identifier", "waiting", "jobs_link")
+    search_fields = ("identifier",)
+    search_help_text = _("The beginning of a task identifier.")
+    fields = ("id", "identifier", "waiting", "jobs_link")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        waiting = Job.objects.filter(
+            task_id=OuterRef("pk"), is_available=True, job_queue_id__isnull=True
+        )
+        return super().get_queryset(request).annotate(jobs=capped(waiting))
+
+    def search(self, term: str) -> Q:
+        return Q(identifier__startswith=term)
+
+    @admin.display(description=_("waiting jobs outside of named queues"))
+    def waiting(self, task: Any) -> str:
+        return capped_text(task.jobs)
+
+    @admin.display(description=_("jobs"))
+    def jobs_link(self, task: Any) -> str:
+        url = reverse("admin:graphile_worker_job_changelist", current_app=self.admin_site.name)
+        query = urlencode({"q": task.identifier})
+        return format_html('<a href="{}?{}">{}</a>', url, query, _("Show its jobs"))
