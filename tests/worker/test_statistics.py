@@ -149,6 +149,17 @@ def bucket_of(seconds: float) -> int:
     return next(n for n, bound in enumerate(BOUNDS) if seconds <= bound)
 
 
+def test_of_many_some_are_timed_and_all_are_counted(queue: Queue) -> None:
+    tally = Tally(queue.schema)
+    tally.add([ending(ran=0.02 if n < 250 else 20.0) for n in range(500)])
+    tally.flush(ask(queue))
+    assert stored(queue)["noop"][:3] == (500, 0, 0)
+    ((_, runs),) = histograms(queue)
+    # Every eleventh of 500, each for eleven: no more than ten too many of each kind.
+    assert 250 <= runs[bucket_of(0.02)] <= 260
+    assert 240 <= runs[bucket_of(20.0)] <= 260
+
+
 def test_what_could_not_be_written_is_kept_within_bounds_and_told_once(
     queue: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
