@@ -48,12 +48,13 @@ class JobErrorAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobError]:
-        return (
+        found: QuerySet[Any] = (
             super()
             .get_queryset(request)
             .annotate(text=Left("error", ON_A_PAGE + 1, output_field=TextField()))
             .defer("error")
         )
+        return found
 
     def search(self, term: str) -> Q:
         found = Q(task_identifier=term) | Q(worker_id=term)

@@ -26,11 +26,12 @@ class JobQueueAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         waiting = Job.objects.filter(job_queue_id=OuterRef("pk"), is_available=True)
-        return (
+        found: QuerySet[Any] = (
             super()
             .get_queryset(request)
             .annotate(jobs=capped(waiting), verdict=verdicts.of_owner())
         )
+        return found
 
     def search(self, term: str) -> Q:
         return Q(queue_name=term) | Q(locked_by=term)

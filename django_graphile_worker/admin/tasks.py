@@ -34,7 +34,8 @@ class TaskAdmin(ReadOnlyAdmin):
         waiting = Job.objects.filter(
             task_id=OuterRef("pk"), is_available=True, job_queue_id__isnull=True
         )
-        return super().get_queryset(request).annotate(jobs=capped(waiting))
+        found: QuerySet[Any] = super().get_queryset(request).annotate(jobs=capped(waiting))
+        return found
 
     def search(self, term: str) -> Q:
         return Q(identifier__startswith=term)

@@ -56,11 +56,12 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
         held = Job.objects.locked().filter(locked_by=OuterRef("worker_id"))
-        return (
+        found: QuerySet[Any] = (
             super()
             .get_queryset(request)
             .annotate(verdict=verdicts.OF_A_WORKER, held=capped(held), looked_at=Now())
         )
+        return found
 
     def search(self, term: str) -> Q:
         return Q(worker_id=term) | Q(host=term)

@@ -1,0 +1,126 @@
+"""Conflicts: the live ones first, and all about one key on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from psycopg import sql
+from pytest_django import DjangoAssertNumQueries
+
+from tests.doors.admin.conftest import AddRow, LogIn
+from tests.doors.conftest import AddJob
+
+pytestmark = pytest.mark.django_db
+
+LIST = "admin:graphile_worker_keyconflict_changelist"
+KEY = "admin:graphile_worker_keyconflict_key"
+EVIL = "\"'><img src=x onerror=alert(1)>"
+
+AddConflict = Callable[..., None]
+
+
+@pytest.fixture
+def add_conflict(add_row: AddRow) -> AddConflict:
+    def add(**values: Any) -> None:
+        row: dict[str, Any] = {
+            "key": "k",
+            "mode": "replace",
+            "superseded_job_id": 1,
+            "superseded_task": "print",
+            "superseded_state": "locked",
+            "superseded_attempts": 1,
+            "superseded_max_attempts": 25,
+            "successor_job_id": 2,
+            "successor_task": "print",
+        }
+        add_row("django_key_conflicts", **row | values)
+
+    return add
+
+
+@pytest.fixture
+def viewer(log_in: LogIn) -> Client:
+    return log_in("view_keyconflict")
+
+
+def live(client: Client) -> list[str]:
+    return [shown["row"].key for shown in client.get(reverse(LIST)).context["live"]]
+
+
+def test_live_is_what_still_runs_while_its_successor_is_stored(
+    viewer: Client, add_job: AddJob, add_conflict: AddConflict
+) -> None:
+    running = add_job(locked_at="now()", locked_by="'w'", attempts="25")
+    second = add_job(locked_at="now()", locked_by="'w'", attempts="25")
+    failed = add_job(attempts="25")
+    successor = add_job()
+    add_conflict(key="live", superseded_job_id=running, successor_job_id=successor)
+    add_conflict(key="successor gone", superseded_job_id=second, successor_job_id=2**53)
+    add_conflict(key="ended", superseded_job_id=2**53 + 1, successor_job_id=successor)
+    add_conflict(key="failed", superseded_job_id=failed, successor_job_id=successor)
+    assert live(viewer) == ["live"]
+    page = viewer.get(reverse(LIST)).content.decode()
+    assert page.index("Live") < page.index("History")
+    assert reverse("admin:graphile_worker_job_change", args=[running]) in page
+    assert reverse("admin:graphile_worker_job_change", args=[successor]) in page
+
+
+def test_a_key_tells_how_often_and_which_tasks(viewer: Client, add_conflict: AddConflict) -> None:
+    for age in ("1 minute", "2 hours", "2 days", "10 days"):
+        at = sql.SQL("now() - {}::interval").format(sql.Literal(age))
+        add_conflict(recorded_at=at, superseded_task="a", successor_task="b")
+    add_conflict(key="other")
+    context = viewer.get(reverse(KEY), {"key": "k"}).context
+    assert [times for _label, times in context["periods"]] == [1, 2, 3]
+    assert context["total"] == 4
+    assert list(context["tasks"]) == [{"superseded_task": "a", "successor_task": "b", "times": 4}]
+    assert len(context["newest"]) == 4
+
+
+@pytest.mark.parametrize("key", ["", "unknown", "a\0b", EVIL])
+def test_a_key_without_conflicts_has_a_page(viewer: Client, key: str) -> None:
+    response = viewer.get(reverse(KEY), {"key": key})
+    assert response.status_code == 200
+    assert response.context["total"] == 0
+    assert "<img src=x" not in response.content.decode()
+
+
+def test_what_is_stored_is_escaped(
+    viewer: Client, add_job: AddJob, add_conflict: AddConflict
+) -> None:
+    running = add_job(locked_at="now()", locked_by="'w'")
+    add_conflict(
+        key=EVIL,
+        superseded_job_id=running,
+        successor_job_id=add_job(),
+        superseded_task=EVIL,
+        successor_task=EVIL,
+        superseded_locked_by=EVIL,
+        superseded_locked_at=sql.SQL("'-infinity'"),
+        finished_at=sql.SQL("'infinity'"),
+    )
+    assert live(viewer) == [EVIL]
+    for response in (viewer.get(reverse(LIST)), viewer.get(reverse(KEY), {"key": EVIL})):
+        assert response.status_code == 200
+        assert "<img src=x" not in response.content.decode()
+        assert "&lt;img src=x" in response.content.decode()
+
+
+def test_only_who_may_view_conflicts_sees_them(log_in: LogIn) -> None:
+    client = log_in("view_job", "act_on_job", "unlock_worker")
+    assert client.get(reverse(LIST)).status_code == 403
+    assert client.get(reverse(KEY), {"key": "k"}).status_code == 403
+
+
+def test_pages_take_few_queries(
+    viewer: Client, add_conflict: AddConflict, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(30):
+        add_conflict()
+    for url in (reverse(LIST), f"{reverse(KEY)}?key=k"):
+        with django_assert_max_num_queries(10):
+            assert viewer.get(url).status_code == 200
