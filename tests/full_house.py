@@ -223,6 +223,17 @@ def _history(to: Furnisher) -> None:
         known_since=ago(9000),
         last_execution=ago(600),
     )
+    for minutes in range(1, 50):
+        to.insert(
+            "django_statistics",
+            minute=sql.SQL(f"date_trunc('minute', now()) - interval '{minutes} minutes'"),
+            task_identifier=to.text("task_identifier", "send_letter"),
+            succeeded=10 + minutes % 7,
+            retried=minutes % 3,
+            failed=minutes % 2,
+            waits=[0, 3, 5, 2],
+            runs=[1, 4, 5],
+        )
     to.insert(
         "django_renewed_locks",
         job_id=to.house.jobs["stale"],
