@@ -67,9 +67,6 @@ class KeyConflictAdmin(ReadOnlyAdmin):
         name = f"{self.opts.app_label}_{self.opts.model_name}_key"
         return [path("key/", view, name=name), *super().get_urls()]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[KeyConflict]:
-        return super().get_queryset(request).annotate(looked_at=Now())
-
     def search(self, term: str) -> Q:
         found = Q(key=term) | Q(superseded_task=term) | Q(successor_task=term)
         if (number := as_id(term)) is not None:

@@ -34,7 +34,7 @@ def named(text: str) -> set[str]:
 def table(page: str, title: str) -> list[str]:
     """The rows of the one table under a title, which nothing may cut in two."""
     section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    tables = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
+    tables: list[str] = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)
     assert len(tables) == 1, title
     head, rule, *rows = tables[0].splitlines()
     assert re.fullmatch(r"[|-]+", rule), rule
