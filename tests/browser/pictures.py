@@ -45,6 +45,12 @@ def first_of(path: str, link: str) -> Look:
 # The file's name, whether it is dark, the window's width, and what is on it.
 PICTURES: list[tuple[str, bool, int, Look]] = [
     ("jobs", False, 1280, at("job/")),
+    ("conflicts", False, 1280, at("keyconflict/")),
+    ("conflicts-of-a-key", True, 1280, first_of("keyconflict/", "a[href*='key=']")),
+    ("locked-rows", True, 1280, at("lockedjob/")),
+    ("unlock", False, 1280, first_of("lockedjob/", "a[href*='unlock']")),
+    ("workers", False, 1280, at("worker/")),
+    ("jobs-narrow", False, 360, at("job/")),
 ]
 
 
@@ -60,6 +66,7 @@ def main() -> None:
             executable_path=str(node.chromium()), args=list(ARGUMENTS)
         )
         context = browser.new_context(base_url=options.url)
+        context.set_default_timeout(15_000)
         page = context.new_page()
         page.goto(ADMIN)
         page.get_by_label("Username").fill(options.user)
