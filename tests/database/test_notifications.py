@@ -17,15 +17,20 @@ Announce = Callable[[Stage], object]
 def heard(stage: Stage) -> Callable[[], list[tuple[str, Any]]]:
     """What was announced since one asked last: channels and parsed payloads."""
     listener = stage.connect()
+    got: list[tuple[str, Any]] = []
+    # A handler: what comes with the answer to a statement, psycopg 3.2.1 does not keep otherwise.
+    listener.add_notify_handler(
+        lambda notify: got.append((notify.channel, json.loads(notify.payload)))
+    )
     listener.execute('listen "jobs:insert"')
     listener.execute('listen "worker:migrate"')
 
     def heard() -> list[tuple[str, Any]]:
         # A notification comes before the answer to the next statement of whoever listens.
         listener.execute("select 1")
-        return [
-            (notify.channel, json.loads(notify.payload)) for notify in listener.notifies(timeout=0)
-        ]
+        heard = got.copy()
+        got.clear()
+        return heard
 
     return heard
 
