@@ -13,7 +13,7 @@ PACKAGE = "django_graphile_worker"
 SOURCES = Path(__file__).resolve().parents[1] / PACKAGE
 
 # Without any of these the package is broken, whatever the sources hold.
-KINDS = {".html", ".mo", ".py", ".sql", ".typed"}
+KINDS = {".css", ".html", ".mo", ".py", ".sql", ".typed"}
 
 
 def main() -> str | None:

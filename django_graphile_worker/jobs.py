@@ -109,6 +109,16 @@ class StoredJob(EnqueuedJob):
     locked_by: str | None
 
 
+class FreeJob(NamedTuple):
+    """A job that no worker holds, and that the transaction of who looks has locked meanwhile."""
+
+    id: int
+    key: str | None
+    has_attempts: bool
+    """Whether an attempt is left; without one it has failed permanently."""
+    is_due: bool
+
+
 class LockedJob(NamedTuple):
     """A job that this worker pool has locked. `attempts` counts the attempt now begun, from 1.
 

@@ -48,7 +48,9 @@ class ReadOnlyAdmin(_ModelAdmin):
     """A list and a detail page to look at, for whoever has the permission to view the model."""
 
     actions = None
+    change_form_template = "admin/graphile_worker/change_form.html"
     change_list_template = "admin/graphile_worker/change_list.html"
+    object_history_template = "admin/graphile_worker/object_history.html"
     list_max_show_all = 0
     list_per_page = 50
     ordering: ClassVar[tuple[Any, ...]] = ("-id",)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django_graphile_worker.exceptions import JobNotStored
-from django_graphile_worker.jobs import EnqueuedJob, JobKeyMode, JobSpec, StoredJob
+from django_graphile_worker.jobs import EnqueuedJob, FreeJob, JobKeyMode, JobSpec, StoredJob
 from django_graphile_worker.sql.loader import query
 from django_graphile_worker.statements.base import Row, Statement
 
@@ -83,6 +83,13 @@ def remove_job(job_key: str, schema: str) -> Statement[StoredJob | None]:
         return next(iter(_stored(rows)), None)
 
     return Statement("remove_job", query("remove_job", schema), {"job_key": job_key}, read)
+
+
+def lock_free_jobs(job_ids: Sequence[int], schema: str) -> Statement[list[FreeJob]]:
+    """Lock those of the jobs that no worker holds, until the transaction ends."""
+    text = query("admin_lock_jobs", schema)
+    params = {"job_ids": list(job_ids)}
+    return Statement("admin_lock_jobs", text, params, lambda rows: [FreeJob(*row) for row in rows])
 
 
 def complete_jobs(job_ids: Sequence[int], schema: str) -> Statement[list[StoredJob]]:

@@ -72,9 +72,10 @@ FLOORS: list[set[str]] = [
     {"worker.pool", "worker.supervisor", "management.arguments"},
     {"management.greeting"},
     {"checks", "admin.base", "admin.verdicts", "admin.counts"},
+    {"admin.actions"},
     {"admin.jobs", "admin.unlock"},
     # The doors, and what only gathers: nothing imports these.
-    {"", "apps", "admin", "migrations", "management", "worker"},
+    {"", "apps", "admin", "migrations", "management", "templatetags", "worker"},
 ]
 
 PARTS = {"listener", "fetcher", "executor", "completer", "rescuer", "keeper", "scheduler"}
