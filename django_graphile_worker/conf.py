@@ -6,17 +6,16 @@ Everything else asks `get_config()`, at the time it needs a value: settings may 
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.signals import setting_changed
 
+from django_graphile_worker import bounds
 from django_graphile_worker.exceptions import InvalidSetting
 
 SETTING = "GRAPHILE_WORKER"
@@ -25,6 +24,21 @@ DAY = 86_400
 HOUR = 3_600
 
 ForbiddenFlags = Callable[[], Sequence[str]]
+Redact = Callable[[Any, str], Any]
+
+SECRETS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "api_key",
+    "access_key",
+    "private_key",
+    "authorization",
+    "credential",
+    "cookie",
+)
 
 
 class Same(Enum):
@@ -36,105 +50,37 @@ class Same(Enum):
 SAME: Final = Same.SAME
 
 
-def _aliases(value: object) -> tuple[str, ...]:
-    if (
-        not isinstance(value, list | tuple)
-        or not value
-        or not all(isinstance(alias, str) and alias for alias in value)
-    ):
-        raise ValueError('a list of database aliases, such as ["default"]')
-    if len(set(value)) != len(value):
-        raise ValueError("a list without repeats")
-    return tuple(value)
-
-
-def _schema(value: object) -> str:
-    # PostgreSQL cuts a longer name silently, and keeps the prefix pg_ for itself.
-    if (
-        not isinstance(value, str)
-        or not 1 <= len(value.encode(errors="replace")) <= 63
-        or re.search("[\0%$\ud800-\udfff]", value)
-        or value.startswith("pg_")
-    ):
-        # Django formats a statement more than once, so a table's name cannot hold a `%`; and 5.2
-        # takes no `$` in one, which could end the body of a function as well.
-        raise ValueError(
-            "the name of a schema: 1 to 63 bytes in UTF-8, without % and $, not starting with pg_"
-        )
-    return value
-
-
 def _listen_database(value: object) -> str | Same | None:
     if value is None or value is SAME or (isinstance(value, str) and value):
         return value
     raise ValueError("a database alias, or None to poll only")
 
 
-def are_flags(value: object) -> TypeGuard[list[str] | tuple[str, ...]]:
-    """Whether this is a list of flags that the database can hold."""
-    return isinstance(value, list | tuple) and all(
-        isinstance(flag, str) and flag and not re.search("[\0\ud800-\udfff]", flag)
-        for flag in value
-    )
-
-
 def _forbidden_flags(value: object) -> tuple[str, ...] | str | ForbiddenFlags:
-    if callable(value) or _is_dotted_path(value):
+    if callable(value) or bounds.is_dotted_path(value):
         return value  # type: ignore[return-value]
-    if are_flags(value):
+    if bounds.are_flags(value):
         return tuple(value)
     raise ValueError("a list of flags, or a function that returns one, or its dotted path")
 
 
 def _job_wrapper(value: object) -> str | Callable[..., Any] | None:
-    if value is None or callable(value) or _is_dotted_path(value):
+    if value is None or callable(value) or bounds.is_dotted_path(value):
         return value  # type: ignore[return-value]
     raise ValueError("the dotted path of a function that returns a context manager, or None")
 
 
-def _is_dotted_path(value: object) -> bool:
-    # Settings are read while apps are still loading: it is imported by who needs it.
-    return (
-        isinstance(value, str)
-        and "." in value
-        and all(part.isidentifier() for part in value.split("."))
+def _redact(value: object) -> tuple[str, ...] | str | Redact:
+    if callable(value) or bounds.is_dotted_path(value):
+        return value  # type: ignore[return-value]
+    # A pattern without a letter or a digit would be found in every key.
+    if isinstance(value, list | tuple) and all(
+        isinstance(pattern, str) and any(map(str.isalnum, pattern)) for pattern in value
+    ):
+        return tuple(value)
+    raise ValueError(
+        "a list of parts of keys, or a function that changes what is shown, or its dotted path"
     )
-
-
-def _one_of(*choices: str) -> Callable[[object], str]:
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(" or ".join(repr(choice) for choice in choices))
-        return value
-
-    return check
-
-
-def _integer(low: int, high: int) -> Callable[[object], int]:
-    def check(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"an integer from {low} to {high}")
-        return value
-
-    return check
-
-
-def _or_none(check: Callable[[object], object]) -> Callable[[object], object]:
-    return lambda value: None if value is None else check(value)
-
-
-def _seconds(low: float, high: float) -> Callable[[object], float]:
-    def check(value: object) -> float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-            or not low <= value <= high
-        ):
-            raise ValueError(f"a number of seconds from {low:g} to {high:g}")
-        return float(value)
-
-    return check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +125,12 @@ class Config:
     max_attempts: int = 25
     """`MAX_ATTEMPTS`: how often a job may be begun where neither call nor task says, 1..32767."""
 
+    redact: tuple[str, ...] | str | Redact = SECRETS
+    """`REDACT`: what the admin hides of payloads: the values of keys that hold one of these words.
+
+    A list of words, upper case and punctuation aside; empty: nothing is hidden. Or a function (or
+    the dotted path of one), called as `redact(payload, task_identifier)` after the default words
+    have been applied: it returns what is shown."""
     keep_statistics: float = 31.0 * DAY
     """`KEEP_STATISTICS`: seconds that statistics are kept, an hour up to ten years."""
 
@@ -205,21 +157,22 @@ class Config:
 
 
 _CHECKS: dict[str, Callable[[object], object]] = {
-    "databases": _aliases,
-    "schema": _schema,
-    "concurrency": _integer(1, 1000),
-    "processes": _integer(1, 256),
-    "prefetch": _or_none(_integer(0, 10_000)),
+    "databases": bounds.aliases,
+    "schema": bounds.schema,
+    "concurrency": bounds.integer(1, 1000),
+    "processes": bounds.integer(1, 256),
+    "prefetch": bounds.or_none(bounds.integer(0, 10_000)),
     "listen_database": _listen_database,
-    "heartbeat": _seconds(0.1, 600),
-    "stale_after": _seconds(0.2, HOUR),
+    "heartbeat": bounds.seconds(0.1, 600),
+    "stale_after": bounds.seconds(0.2, HOUR),
     "forbidden_flags": _forbidden_flags,
     "job_wrapper": _job_wrapper,
-    "log_format": _one_of("text", "json"),
-    "poll_interval": _seconds(0.01, DAY),
-    "shutdown_timeout": _seconds(0, DAY),
-    "max_attempts": _integer(1, 32_767),
-    "keep_statistics": _seconds(HOUR, 3_660 * DAY),
+    "log_format": bounds.one_of("text", "json"),
+    "poll_interval": bounds.seconds(0.01, DAY),
+    "shutdown_timeout": bounds.seconds(0, DAY),
+    "max_attempts": bounds.integer(1, 32_767),
+    "redact": _redact,
+    "keep_statistics": bounds.seconds(HOUR, 3_660 * DAY),
 }
 
 

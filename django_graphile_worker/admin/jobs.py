@@ -1,87 +1,58 @@
-"""The list of jobs, and the page of one job."""
+"""The list of jobs, and what the lists of jobs have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar, cast
 
 from django.contrib import admin
-from django.db.models import Case, CharField, F, Q, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, Left, Now
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django.db.models import Case, CharField, Q, QuerySet, Value, When
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from django_graphile_worker.admin import job_lists
+from django_graphile_worker.admin.acting import ActingMixin
+from django_graphile_worker.admin.actions import has_act_permission
 from django_graphile_worker.admin.base import ReadOnlyAdmin, as_id
-from django_graphile_worker.models import Job, JobQuerySet, Task
+from django_graphile_worker.admin.job_lists import STATES, Wanted
+from django_graphile_worker.admin.job_page import JobPageMixin, block, payload_block
+from django_graphile_worker.models import Job, JobQuerySet, JobQueue, Task
 
-PAYLOAD_PERMISSION = "graphile_worker.view_payload"
-
-# How much of a payload or an error is shown, in characters.
-SHOWN = 20_000
-
-STATES = {
-    "ready": (_("ready"), Q(is_available=True, run_at__lte=Now())),
-    "scheduled": (_("scheduled"), Q(is_available=True, run_at__gt=Now(), attempts=0)),
-    "retrying": (_("retrying"), Q(is_available=True, run_at__gt=Now(), attempts__gt=0)),
-    "running": (_("running"), Q(is_available=False, locked_at__isnull=False)),
-    "failed": (
-        _("failed"),
-        Q(is_available=False, locked_at__isnull=True, attempts__gte=F("max_attempts")),
-    ),
-}
-"""Every job is in exactly one of these, by the database's clock."""
+# Names that are offered to choose from, and tasks that one search finds.
+NAMES = 100
 
 
-class StateFilter(admin.SimpleListFilter):
-    """Jobs of one state."""
+class _Parameter(admin.SimpleListFilter):
+    """A part of the address that `JobAdmin` reads itself; it has no place beside the list."""
 
+    title: Any = ""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset
+
+
+class StateFilter(_Parameter):
     title = _("state")
     parameter_name = "state"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(state, label) for state, (label, _condition) in STATES.items()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        state = self.value()
-        return queryset.filter(STATES[state][1]) if state in STATES else queryset
+class TaskFilter(_Parameter):
+    title = _("task")
+    parameter_name = "task"
 
 
-@admin.register(Job)
-class JobAdmin(ReadOnlyAdmin):
-    """Jobs, newest first."""
+class QueueFilter(_Parameter):
+    title = _("named queue")
+    parameter_name = "queue"
 
-    list_display: tuple[Any, ...] = (
-        "id",
-        "state",
-        "task_identifier",
-        "queue_name",
-        "key",
-        "priority",
-        "run_at",
-        "attempts_of_max",
-        "locked_by",
-    )
-    list_filter: ClassVar[tuple[Any, ...]] = (StateFilter,)
+
+class JobListAdmin(JobPageMixin, ReadOnlyAdmin):
+    """What a list of jobs shows, whichever of them; there is nothing to be done with them."""
+
     search_fields = ("id", "key", "task__identifier")
-    search_help_text = _("An id, a whole job key, or the beginning of a task identifier.")
-    fields = (
-        "id",
-        "state",
-        "task_identifier",
-        "queue_name",
-        "key",
-        "priority",
-        "run_at",
-        "attempts",
-        "max_attempts",
-        "last_error_text",
-        "created_at",
-        "updated_at",
-        "locked_at",
-        "locked_by",
-        "revision",
-        "flags",
-    )
 
     def get_queryset(self, request: HttpRequest) -> JobQuerySet:
         jobs = cast(JobQuerySet, super().get_queryset(request))
@@ -92,19 +63,8 @@ class JobAdmin(ReadOnlyAdmin):
         # Never with the row: a list has no use for it, and one job's may be large.
         return jobs.with_names().annotate(state=state).defer("payload")
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        may_see = request.user.has_perm(PAYLOAD_PERMISSION)
-        return (*self.fields, "payload_text") if may_see else self.fields
-
     def search(self, term: str) -> Q:
-        # The tasks first: they are few, and jobs can then be found through their indexes.
-        tasks = Task.objects.filter(identifier__startswith=term).values_list("pk", flat=True)
-        found = Q(key=term)
-        if ids := list(tasks[:100]):
-            found |= Q(task_id__in=ids)
-        if (number := as_id(term)) is not None:
-            found |= Q(pk=number)
-        return found
+        return Q(pk__in=_ids_found(term)) | Q(task_id__in=_tasks_found(term))
 
     @admin.display(description=_("state"))
     def state(self, job: Any) -> Any:
@@ -124,19 +84,119 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("last error"))
     def last_error_text(self, job: Job) -> str:
-        return self._block(job.last_error)
+        return block(job.last_error)
 
     @admin.display(description=_("payload"))
     def payload_text(self, job: Job) -> str:
-        # As text and cut by the database: it may be large, and more than Python can decode. It is
-        # a query of its own, so the job may be gone by now.
-        text = Left(Cast("payload", TextField()), SHOWN + 1)
-        jobs = Job.objects.using(job._state.db).filter(pk=job.pk)
-        return self._block(jobs.annotate(text=text).values_list("text", flat=True).first())
+        return payload_block(job)
 
-    def _block(self, text: str | None) -> str:
-        """Return a long text as a block, cut where a page could no longer show it."""
-        if text is None:
-            return self.get_empty_value_display()
-        cut = "…" if len(text) > SHOWN else ""
-        return format_html('<pre style="white-space: pre-wrap">{}{}</pre>', text[:SHOWN], cut)
+
+@admin.register(Job)
+class JobAdmin(ActingMixin, JobListAdmin):  # type: ignore[misc]
+    """Jobs by state, and the actions on them."""
+
+    acts = True
+    change_list_template = "admin/graphile_worker/jobs.html"
+    list_display: tuple[Any, ...] = (
+        "id",
+        "state",
+        "task_identifier",
+        "queue_name",
+        "key",
+        "priority",
+        "run_at",
+        "attempts_of_max",
+        "locked_by",
+    )
+    list_filter: ClassVar[tuple[Any, ...]] = (StateFilter, TaskFilter, QueueFilter)
+    search_help_text = _("An id, a whole job key, or the beginning of a task identifier.")
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return job_lists.ORDERS.get(request.GET.get("state", ""), job_lists.NEWEST)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        wanted = Wanted(
+            state=request.GET.get("state"),
+            tasks=_ids_of(Task.objects.all(), "identifier", request.GET.get("task")),
+            queues=_ids_of(JobQueue.objects.all(), "queue_name", request.GET.get("queue")),
+            ids=_ids_found(term) if term else (),
+        )
+        searched = _tasks_found(term) if term else None
+        jobs = cast(JobQuerySet, queryset)
+        return job_lists.narrow(jobs, wanted, searched=searched), False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        is_narrow = any(request.GET.get(name) for name in ("q", "task", "queue"))
+        state = request.GET.get("state")
+        alias = Job.objects.db
+        may_view = self.has_view_permission(request)
+        context = {
+            "tabs": self._tabs(request, is_narrow) if may_view else [],
+            "state": state if state in STATES else None,
+            "is_narrow": is_narrow,
+            # Where it would be more than the list's own cap says.
+            "look": job_lists.LOOK
+            if may_view and is_narrow and job_lists.oldest_looked_at(alias) is not None
+            else None,
+            "can_run_matching": has_act_permission(request)
+            and (is_narrow or state in ("scheduled", "retrying", "failed"))
+            and state not in ("ready", "running"),
+            "matching_query": request.GET.urlencode(),
+        }
+        return super().changelist_view(request, context | (extra_context or {}))
+
+    def _tabs(self, request: HttpRequest, is_narrow: bool) -> list[dict[str, Any]]:
+        """Return the states to choose from. Beside a search there are no counts: each would be one.
+
+        A page and a state are left behind; what else narrows the list is kept.
+        """
+        counts = {} if is_narrow else job_lists.counts(Job.objects.db)
+        kept = request.GET.copy()
+        for name in ("p", "e", "state"):
+            kept.pop(name, None)
+        current = request.GET.get("state")
+        states: list[tuple[str | None, Any]] = [
+            (None, _("all")),
+            *((name, label) for name, (label, _q) in STATES.items()),
+        ]
+        tabs = []
+        for state, label in states:
+            query: QueryDict = kept.copy()
+            if state is not None:
+                query["state"] = state
+            is_current = state == (current if current in STATES else None)
+            tab = {"label": label, "count": counts.get(state), "is_current": is_current}
+            tabs.append(tab | {"query": query.urlencode()})
+        return tabs
+
+    def task_names(self) -> list[str]:
+        """Return names that the field for a task offers."""
+        return list(Task.objects.order_by("-pk").values_list("identifier", flat=True)[:NAMES])
+
+    def queue_names(self) -> list[str]:
+        return list(JobQueue.objects.order_by("-pk").values_list("queue_name", flat=True)[:NAMES])
+
+
+def _ids_of(rows: QuerySet[Any], column: str, name: str | None) -> Collection[int] | None:
+    if not name:
+        return None
+    return list(rows.filter(**{column: name.replace("\0", "")}).values_list("pk", flat=True))
+
+
+def _ids_found(term: str) -> list[int]:
+    """Return the ids of jobs whose id or key is the term."""
+    found = Q(key=term)
+    if (number := as_id(term)) is not None:
+        found |= Q(pk=number)
+    return list(Job.objects.filter(found).values_list("pk", flat=True)[:2])
+
+
+def _tasks_found(term: str) -> list[int]:
+    # First, as they are few: jobs can then be found through their indexes.
+    tasks = Task.objects.filter(identifier__startswith=term)
+    return list(tasks.values_list("pk", flat=True)[:NAMES])

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin import unlock, verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
-from django_graphile_worker.admin.jobs import JobAdmin
+from django_graphile_worker.admin.jobs import JobListAdmin
 from django_graphile_worker.fields import TimestampField
 from django_graphile_worker.models import JobQuerySet, LockedJob, LockedQueue, Worker
 
@@ -86,7 +86,7 @@ class OwnerMixin:
 
 
 @admin.register(LockedJob)
-class LockedJobAdmin(OwnerMixin, JobAdmin):
+class LockedJobAdmin(OwnerMixin, JobListAdmin):
     """Jobs that a worker holds."""
 
     list_display = (
@@ -102,7 +102,6 @@ class LockedJobAdmin(OwnerMixin, JobAdmin):
         "why",
         "attempts_of_max",
     )
-    list_filter = ()
     # The order of the index of locked rows.
     ordering = ("locked_at", "id")
     search_help_text = _(

@@ -12,7 +12,8 @@ from django.core.management.base import CommandError
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from django_graphile_worker.conf import SETTING, Config, are_flags, get_config
+from django_graphile_worker.bounds import are_flags
+from django_graphile_worker.conf import SETTING, Config, get_config
 from django_graphile_worker.exceptions import InvalidSetting
 
 # The flags that stand for a setting of the same name and take one value.
