@@ -163,8 +163,8 @@ VERBS = {
             _("Fail"),
             _fail,
             _(
-                "They are not run any more, and stay stored as failed for good until somebody"
-                " reschedules, completes or removes them."
+                "Each is run no more, and stays stored as failed for good until somebody"
+                " reschedules, completes or removes it."
             ),
             form=FailForm,
             is_destructive=True,
@@ -173,10 +173,7 @@ VERBS = {
             "complete",
             _("Complete"),
             _complete,
-            _(
-                "They are deleted as if they had run. They are not run, and nothing is left of"
-                " them."
-            ),
+            _("Each is deleted as if it had run. It is not run, and nothing is left of it."),
             flag=DELETION,
             is_destructive=True,
         ),
@@ -185,8 +182,8 @@ VERBS = {
             _("Remove by key"),
             _remove_by_key,
             _(
-                "Those that have a key are deleted, and their keys are free again. They are not"
-                " run, and nothing is left of them. One without a key is left alone."
+                "Each that has a key is deleted, and its key is free again. It is not run, and"
+                " nothing is left of it. One without a key is left alone."
             ),
             flag=DELETION,
             is_destructive=True,

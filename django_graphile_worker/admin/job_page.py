@@ -28,10 +28,13 @@ ERROR_SHOWN = 4_000
 CONFLICTS = 20
 
 FIELDSETS: tuple[tuple[Any, dict[str, Any]], ...] = (
-    (None, {"fields": ("id", "state", "task_identifier", "queue_name", "key")}),
-    (_("Timing"), {"fields": ("run_at", "created_at", "updated_at", "locked_at", "locked_by")}),
-    (_("Attempts"), {"fields": ("attempts", "max_attempts", "last_error_text")}),
-    (_("Other"), {"fields": ("priority", "revision", "flags")}),
+    (None, {"fields": (("id", "state"), ("task_identifier", "queue_name", "key"))}),
+    (
+        _("Timing"),
+        {"fields": (("run_at", "created_at", "updated_at"), ("locked_at", "locked_by"))},
+    ),
+    (_("Attempts"), {"fields": (("attempts", "max_attempts"), "last_error_text")}),
+    (_("Other"), {"fields": (("priority", "revision", "flags"),)}),
 )
 PAYLOAD_FIELDSET = (_("Payload"), {"fields": ("payload_text",)})
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin import job_lists
 from django_graphile_worker.admin.acting import ActingMixin
-from django_graphile_worker.admin.actions import has_act_permission
+from django_graphile_worker.admin.actions import ACT_PERMISSION, demand, has_act_permission
 from django_graphile_worker.admin.base import ReadOnlyAdmin, as_id
 from django_graphile_worker.admin.job_lists import STATES, Wanted
 from django_graphile_worker.admin.job_page import JobPageMixin, block, payload_block
@@ -92,7 +92,7 @@ class JobListAdmin(JobPageMixin, ReadOnlyAdmin):
 
 
 @admin.register(Job)
-class JobAdmin(ActingMixin, JobListAdmin):  # type: ignore[misc]
+class JobAdmin(ActingMixin, JobListAdmin):
     """Jobs by state, and the actions on them."""
 
     acts = True
@@ -131,6 +131,8 @@ class JobAdmin(ActingMixin, JobListAdmin):  # type: ignore[misc]
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
+        if request.method == "POST":  # Django would ignore an action that somebody may not do
+            demand(self, request, ACT_PERMISSION)
         is_narrow = any(request.GET.get(name) for name in ("q", "task", "queue"))
         state = request.GET.get("state")
         alias = Job.objects.db

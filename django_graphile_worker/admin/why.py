@@ -97,7 +97,7 @@ def _superseded(job: Any) -> list[Answer]:
         return []
     return [
         Answer(
-            _("Job %(job)d has taken over its key %(key)s, so it gets no other attempt.")
+            _("Job %(job)d has taken over its key “%(key)s”, so it gets no other attempt.")
             % {"job": conflict.successor_job_id, "key": conflict.key},
             job=conflict.successor_job_id,
         )
@@ -142,13 +142,13 @@ def _held_queue(job: Any) -> list[Answer]:
     holder = held.values_list("pk", flat=True).first()
     if holder is None:
         text = _(
-            "Its named queue %(queue)s is held by worker %(worker)s since %(moment)s, though no"
+            "Its named queue “%(queue)s” is held by worker %(worker)s since %(moment)s, though no"
             " job of it is."
         )
         return [Answer(text % values, worker=queue.locked_by)]
     text = _(
-        "Its named queue %(queue)s is held by job %(job)d, on worker %(worker)s, since %(moment)s;"
-        " a named queue runs one job at a time."
+        "Its named queue “%(queue)s” is held by job %(job)d, on worker %(worker)s, since"
+        " %(moment)s; a named queue runs one job at a time."
     )
     return [Answer(text % (values | {"job": holder}), job=holder, worker=queue.locked_by)]
 
@@ -203,7 +203,7 @@ def _lately(job: Any) -> list[Answer]:
     return [
         Answer(
             _(
-                "In the last hour no worker of this package has run a job of the task %(task)s:"
+                "In the last hour no worker of this package has run a job of the task “%(task)s”:"
                 " perhaps none that is running knows it."
             )
             % {"task": job.task_identifier}

@@ -11,6 +11,10 @@ from django.db import connection
 from django.test import Client
 from psycopg import sql
 
+from django_graphile_worker import client as queue
+from tests.doors.admin.job_acts import LATER, LOCKED, LONG_LOCKED, Mixed
+from tests.doors.conftest import AddJob
+
 LogIn = Callable[..., Client]
 AddRow = Callable[..., None]
 
@@ -64,3 +68,24 @@ def add_worker(add_row: AddRow) -> Callable[..., None]:
         add_row("django_workers", **row | values)
 
     return add
+
+
+@pytest.fixture
+def actor(log_in: LogIn) -> Client:
+    return log_in("view_job", "act_on_job")
+
+
+@pytest.fixture
+def mixed(add_job: AddJob) -> Mixed:
+    gone = add_job()
+    queue.complete_jobs([gone])
+    return Mixed(
+        failed=add_job(attempts="25", key="'failed'", last_error="'it broke'"),
+        running=add_job(**LOCKED, key="'running'"),
+        stale=add_job(**LONG_LOCKED, key="'stale'"),
+        scheduled=add_job(run_at=LATER, key="'scheduled'"),
+        ready=add_job(run_at="now() - interval '1 hour'"),
+        # Its key is another's by now.
+        taken_over=add_job(attempts="25"),
+        gone=gone,
+    )
