@@ -7,17 +7,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import ShowFacets
-from django.core.paginator import Paginator
-from django.db.models import Model, Q, QuerySet
+from django.core.paginator import Page, Paginator
+from django.db.models import Lookup, Model, Q, QuerySet
 from django.http import HttpRequest
 
 if TYPE_CHECKING:
+    _Lookup = Lookup[Any]
     _ModelAdmin = admin.ModelAdmin[Any]
     _Paginator = Paginator[Any]
 else:
-    _ModelAdmin, _Paginator = admin.ModelAdmin, Paginator
+    _Lookup, _ModelAdmin, _Paginator = Lookup, admin.ModelAdmin, Paginator
 
 LARGEST_ID = 2**63 - 1
+
+
+class IsAmong(_Lookup):
+    """A condition that a column is one of many numbers, sent as one array.
+
+    As ten thousand parameters, which `__in` makes of them, they take a tenth of a second each time.
+    """
+
+    prepare_rhs = False
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        column, params = self.process_lhs(compiler, connection)
+        return f"{column} = any (%s::bigint[])", (*params, list(self.rhs))
 
 
 class CappedPaginator(_Paginator):
@@ -37,6 +51,18 @@ class CappedPaginator(_Paginator):
     @cached_property
     def count(self) -> int:
         return min(self._found, self.cap)
+
+    def page(self, number: Any) -> Page[Any]:
+        """Read the rows of the page alone.
+
+        In one query what a list computes for each row (names, counts, verdicts) is computed for all
+        that are skipped as well: on page 40 of the named queues that took two seconds.
+        """
+        page = super().page(number)
+        rows: Any = self.object_list
+        found: Any = page.object_list
+        page.object_list = rows.filter(pk__in=list(found.values_list("pk", flat=True)))
+        return page
 
     @property
     def is_capped(self) -> bool:

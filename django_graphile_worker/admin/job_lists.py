@@ -12,11 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from django_graphile_worker.admin.base import CappedPaginator
+from django_graphile_worker.admin.base import CappedPaginator, IsAmong
 from django_graphile_worker.models import Job, JobQuerySet
 
 # Looked through where no index leads: the newest, or those that workers will take first.
@@ -78,16 +78,30 @@ def narrow(jobs: JobQuerySet, wanted: Wanted, *, searched: Collection[int] | Non
     if searched is None or searched:
         among = rows if searched is None else rows.filter(task_id__in=list(searched))
         parts += [part.values("pk")[:cap] for part in _by_index(among, wanted)]
-        floor = oldest_looked_at(jobs.db)
-        newest = among if floor is None else among.filter(pk__gt=floor)
-        parts.append(newest.order_by("-pk").values("pk")[:cap])
+        parts.append(_newest(among))
     if wanted.ids:
         parts.append(rows.filter(pk__in=list(wanted.ids)).values("pk"))
+    return _among(jobs, parts)
+
+
+def _among(jobs: JobQuerySet, parts: list[Any]) -> JobQuerySet:
+    """Return those of `jobs` that any of some queries finds, the newest if there are too many.
+
+    By a union and not by a condition with `or`, for which each job would be looked at; and once,
+    since a list counts and reads, and to find them takes longest.
+    """
     if not parts:
         return jobs.none()
-    # A union of subqueries and not a condition with `or`, for which each job would be looked at.
     first, *others = parts
-    return jobs.filter(pk__in=first.union(*others) if others else first)
+    union = first.union(*others) if others else first
+    found = sorted(union.values_list("pk", flat=True), reverse=True)
+    return jobs.filter(IsAmong(F("pk"), found[: CappedPaginator.cap + 1]))
+
+
+def _newest(rows: Any) -> Any:
+    floor = oldest_looked_at(rows.db)
+    newest = rows if floor is None else rows.filter(pk__gt=floor)
+    return newest.order_by("-pk").values("pk")[: CappedPaginator.cap + 1]
 
 
 def _by_index(rows: Any, wanted: Wanted) -> list[Any]:
@@ -96,7 +110,11 @@ def _by_index(rows: Any, wanted: Wanted) -> list[Any]:
     if wanted.state in (None, *WAITING):
         # In named queues no index leads to a task.
         without_queue = wanted.queues is None
-        found.append(rows.filter(is_available=True, job_queue_id__isnull=without_queue))
+        waiting = rows.filter(is_available=True, job_queue_id__isnull=without_queue)
+        if len(wanted.tasks or wanted.queues or ()) == 1:
+            # In the index's order, or the whole table may be read for a state that is rare in it.
+            waiting = waiting.order_by("priority", "run_at")
+        found.append(waiting)
     if wanted.state in (None, "running"):
         found.append(rows.filter(STATES["running"][1]))
     if wanted.state in (None, "failed"):
@@ -108,15 +126,13 @@ def _by_index(rows: Any, wanted: Wanted) -> list[Any]:
 
 def _of_state(jobs: JobQuerySet, state: str | None) -> JobQuerySet:
     rows: Any = Job.objects.using(jobs.db).order_by()
+    cap = CappedPaginator.cap + 1
     if state in ("scheduled", "retrying"):
-        return jobs.filter(_first_in_line(jobs.db))
+        future = rows.filter(_first_in_line(jobs.db), STATES[state][1])
+        return _among(jobs, [future.order_by("priority", "run_at").values("pk")[:cap]])
     if state == "failed":
-        cap = CappedPaginator.cap + 1
         failed = rows.filter(STATES["failed"][1])
-        floor = oldest_looked_at(jobs.db)
-        newest = failed.filter(pk__gt=floor) if floor is not None else failed
-        some = failed.values("pk")[:cap]
-        return jobs.filter(pk__in=some.union(newest.order_by("-pk").values("pk")[:cap]))
+        return _among(jobs, [failed.values("pk")[:cap], _newest(failed)])
     return jobs
 
 
