@@ -45,6 +45,7 @@ def first_of(path: str, link: str) -> Look:
 # The file's name, whether it is dark, the window's width, and what is on it.
 PICTURES: list[tuple[str, bool, int, Look]] = [
     ("jobs", False, 1280, at("job/")),
+    ("job", False, 1280, first_of("job/?state=failed", "#result_list th a")),
     ("conflicts", False, 1280, at("keyconflict/")),
     ("conflicts-of-a-key", True, 1280, first_of("keyconflict/", "a[href*='key=']")),
     ("locked-rows", True, 1280, at("lockedjob/")),
