@@ -21,9 +21,12 @@ BOUNDS = [0.0005 * 1.4**n for n in range(60)]
 KEPT_ROWS = 200_000
 MOST_TRIMMED = 5_000
 
-# How many rows are read for one look, the newest, and how many steps of time come of them.
-MOST_READ = 20_000
+# Of how many rows the histograms are added up for one look, and how many steps of time there are.
+MOST_READ = 4_000
 MOST_STEPS = 1_500
+
+# How many priorities are looked at for the job that has been due longest. There are 65,536.
+MOST_PRIORITIES = 1_000
 
 
 @dataclass(slots=True)
@@ -40,7 +43,7 @@ class Cell:
 class Totals(NamedTuple):
     """What was run of a task, or from `start` (seconds since 1970) on until the next step.
 
-    `waits` and `runs` are histograms, for `percentile`.
+    `waits` and `runs` are histograms, for `percentile`; of a busy queue they are of a sample.
     """
 
     task: str
@@ -93,13 +96,35 @@ def trim_statistics(
 
 
 def get_statistics(*, schema: str, seconds: float, step: float) -> Statement[list[Totals]]:
-    """Add up the last `seconds` by steps of `step` seconds, the oldest first; none is empty."""
+    """Add up the last `seconds` by steps of `step` seconds, the oldest first; none is empty.
+
+    The newest 1,500 steps, if there are more.
+    """
     return _get_statistics(schema, seconds, step, by_task=False, rows=MOST_STEPS)
 
 
 def get_busiest_tasks(*, schema: str, seconds: float, most: int = 10) -> Statement[list[Totals]]:
     """Add up the last `seconds` by task, the one with the most attempts first."""
     return _get_statistics(schema, seconds, 60, by_task=True, rows=most)
+
+
+class Line(NamedTuple):
+    """When it was looked at, and since when the job is due that is so longest; since 1970.
+
+    `None` where none is due, and `-inf` where one always was.
+    """
+
+    now: float
+    oldest_due: float | None
+
+
+def get_oldest_due(*, schema: str, most: int = MOST_PRIORITIES) -> Statement[Line]:
+    """Look for the job that has been due longest, held up in a named queue or not.
+
+    Among those of the `most` priorities that are served first.
+    """
+    text = loader.query("get_oldest_due", schema)
+    return Statement("get_oldest_due", text, {"most": most}, lambda rows: Line(*rows[0]))
 
 
 def percentile(histogram: Sequence[int], part: float) -> float | None:

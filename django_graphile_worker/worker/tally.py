@@ -117,8 +117,9 @@ class Tally:
                     cell.succeeded += more.succeeded
                     cell.retried += more.retried
                     cell.failed += more.failed
-                    cell.waits = Counter(cell.waits) + Counter(more.waits)
-                    cell.runs = Counter(cell.runs) + Counter(more.runs)
+                    # In place: to make new ones took 20 us for each small batch.
+                    _add(cell.waits, more.waits)
+                    _add(cell.runs, more.runs)
                 elif len(self._cells) < MOST_CELLS:
                     self._cells[key] = more
 
@@ -126,6 +127,11 @@ class Tally:
 def _histogram(seconds: list[float], weight: int) -> dict[int, int]:
     counts = Counter(map(bisect_left, repeat(BOUNDS), seconds))
     return {bucket: count * weight for bucket, count in counts.items()}
+
+
+def _add(histogram: dict[int, int], more: dict[int, int]) -> None:
+    for bucket, count in more.items():
+        histogram[bucket] = histogram.get(bucket, 0) + count
 
 
 def _asked_for(job: LockedJob) -> float:

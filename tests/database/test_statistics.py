@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
 from psycopg.rows import tuple_row
 
+from django_graphile_worker.statements import statistics
 from django_graphile_worker.statements.statistics import (
     Cell,
     add_statistics,
     get_busiest_tasks,
+    get_oldest_due,
     get_statistics,
     percentile,
 )
-from tests.database.stage import Stage
+from tests.database.stage import Stage, spec
 
 
 def minute_ago(stage: Stage, minutes: int) -> int:
@@ -72,3 +76,55 @@ def test_a_step_is_a_quarter_of_an_hour_too(stage: Stage) -> None:
     assert sum(step.succeeded for step in steps) == 60
     assert {step.start % 900 for step in steps} == {0}
     assert 4 <= len(steps) <= 5
+
+
+def test_of_very_many_rows_times_are_a_sample_and_attempts_are_all_counted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = minute_ago(stage, 0)
+    busy = {(now - 20, f"task {n}"): Cell(1, waits={3: 1}, runs={n % 2: 1}) for n in range(400)}
+    store(stage, busy | {(now - 1, "quiet"): Cell(1, waits={9: 1}, runs={9: 1})})
+    monkeypatch.setattr(statistics, "MOST_READ", 200)
+    then, newest = read(stage, get_statistics(schema=stage.schema, seconds=3_600, step=60))
+    assert (then.succeeded, newest.succeeded) == (400, 1)
+    # A hundred of each step that has as many, and each kind is among them.
+    assert 40 < sum(then.waits) == sum(then.runs) < 250
+    assert min(then.runs[:2]) > 0
+    assert (sum(newest.waits), sum(newest.runs)) == (1, 1)
+
+
+def test_the_busiest_and_the_newest_are_kept(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = minute_ago(stage, 0)
+    store(stage, {(now - n, f"task {n}"): Cell(10 - n, runs={n: 1}) for n in range(5)})
+    monkeypatch.setattr(statistics, "MOST_STEPS", 2)
+    steps = read(stage, get_statistics(schema=stage.schema, seconds=3_600, step=60))
+    assert [step.start for step in steps] == [(now - 1) * 60, now * 60]
+    busiest = read(stage, get_busiest_tasks(schema=stage.schema, seconds=3_600, most=2))
+    assert [task.task for task in busiest] == ["task 0", "task 1"]
+    assert [task.start for task in busiest] == [None, None]
+    assert [len(task.runs) for task in busiest] == [1, 2]
+
+
+def test_the_oldest_due_job_is_found_behind_those_of_other_priorities(stage: Stage) -> None:
+    assert read(stage, get_oldest_due(schema=stage.schema)).oldest_due is None
+    for priority, minutes in ((-3, -60), (0, 5), (0, 1), (2, 90), (2, -5), (7, 30)):
+        (job,) = stage.add_jobs(None, [spec(priority=priority)])
+        stage.query(
+            "update {jobs} set run_at = now() - %s * interval '1 minute' where id = %s",
+            [minutes, job.id],
+        )
+    now, oldest = read(stage, get_oldest_due(schema=stage.schema))
+    assert 89 * 60 < now - oldest < 91 * 60
+    # No further than it is let: the first two priorities have nothing that is due so long.
+    now, oldest = read(stage, get_oldest_due(schema=stage.schema, most=2))
+    assert 4 * 60 < now - oldest < 6 * 60
+    stage.query("update {jobs} set run_at = '-infinity' where priority = 7")
+    stage.query("update {jobs} set run_at = 'infinity' where priority = 2")
+    assert read(stage, get_oldest_due(schema=stage.schema)).oldest_due == -math.inf
+
+
+def test_a_job_that_is_held_or_has_failed_is_not_due(stage: Stage) -> None:
+    for state in ("locked_at = now(), locked_by = 'w'", "attempts = max_attempts"):
+        (job,) = stage.add_jobs(None, [spec()])
+        stage.query("update {jobs} set " + state + " where id = %s", [job.id])
+    assert read(stage, get_oldest_due(schema=stage.schema)).oldest_due is None
