@@ -31,10 +31,9 @@ def store(stage: Stage, cells: dict[tuple[int, str], Cell]) -> None:
         add_statistics(schema=stage.schema, cells=cells).run(cursor)
 
 
-def read(stage: Stage, statement: Any) -> list[Any]:
+def read(stage: Stage, statement: Any) -> Any:
     with stage.observer.cursor(row_factory=tuple_row) as cursor:
-        found: list[Any] = statement.run(cursor)
-    return found
+        return statement.run(cursor)
 
 
 def test_nothing_is_read_of_nothing(stage: Stage) -> None:
