@@ -10,6 +10,7 @@ from django_graphile_worker.admin.conflicts import KeyConflictAdmin
 from django_graphile_worker.admin.errors import JobErrorAdmin
 from django_graphile_worker.admin.jobs import JobAdmin
 from django_graphile_worker.admin.locks import LockedJobAdmin, LockedQueueAdmin
+from django_graphile_worker.admin.overview import OverviewAdmin
 from django_graphile_worker.admin.queues import JobQueueAdmin
 from django_graphile_worker.admin.tasks import TaskAdmin
 from django_graphile_worker.admin.workers import WorkerAdmin
@@ -21,6 +22,7 @@ __all__ = [
     "KeyConflictAdmin",
     "LockedJobAdmin",
     "LockedQueueAdmin",
+    "OverviewAdmin",
     "TaskAdmin",
     "WorkerAdmin",
 ]

@@ -22,7 +22,7 @@ KEPT_ROWS = 200_000
 MOST_TRIMMED = 5_000
 
 # Of how many rows the histograms are added up for one look, and how many steps of time there are.
-MOST_READ = 4_000
+MOST_READ = 2_000
 MOST_STEPS = 1_500
 
 # How many priorities are looked at for the job that has been due longest. There are 65,536.

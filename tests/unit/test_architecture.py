@@ -71,9 +71,9 @@ FLOORS: list[set[str]] = [
     {"worker.closing"},
     {"worker.pool", "worker.supervisor", "management.arguments"},
     {"management.greeting"},
-    {"checks", "redaction", "admin.base", "admin.verdicts", "admin.counts"},
-    {"admin.actions", "admin.job_lists", "admin.why"},
-    {"admin.job_actions"},
+    {"checks", "redaction", "admin.base", "admin.verdicts", "admin.counts", "admin.charts"},
+    {"admin.actions", "admin.job_lists", "admin.why", "admin.periods"},
+    {"admin.job_actions", "admin.overview"},
     {"admin.acting", "admin.job_page"},
     {"admin.jobs", "admin.unlock"},
     # The doors, and what only gathers: nothing imports these.

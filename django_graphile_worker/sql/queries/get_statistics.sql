@@ -26,7 +26,7 @@ shares as (
   from counts
 ),
 read as (
-  select shares.task, shares.step, statistic.waits, statistic.runs
+  select shares.task, shares.step, shares.every, statistic.waits, statistic.runs
   from :SCHEMA.django_statistics as statistic
   join shares
     on shares.task = case when %(by_task)s::boolean then statistic.task_identifier else '' end
@@ -40,8 +40,10 @@ read as (
 ),
 places as (
   select
-    read.task, read.step, histograms.place, coalesce(sum(histograms.wait), 0)::bigint as waits,
-    coalesce(sum(histograms.run), 0)::bigint as runs
+    read.task, read.step, histograms.place,
+    -- Each stands for those that were passed over.
+    (coalesce(sum(histograms.wait), 0) * min(read.every))::bigint as waits,
+    (coalesce(sum(histograms.run), 0) * min(read.every))::bigint as runs
   from read
   cross join lateral unnest(read.waits, read.runs)
     with ordinality as histograms (wait, run, place)
