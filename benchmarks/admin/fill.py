@@ -17,6 +17,8 @@ QUEUES = 2_000
 WORKERS = 100
 CONFLICTS = 100_000
 ERRORS = 100_000
+# As many as are kept: each task in each of the last thousand minutes.
+MINUTES = 200_000 // TASKS
 
 NAMES = f"""
 insert into {{schema}}._private_tasks (identifier)
@@ -95,6 +97,17 @@ select
 from generate_series(1, {ERRORS}) i
 """
 
+STATISTICS_SQL = f"""
+insert into {{schema}}.django_statistics
+  (minute, task_identifier, succeeded, retried, failed, waits, runs)
+select
+  date_trunc('minute', now()) - minute * interval '1 minute', 'task_' || task,
+  100 + task, task % 3, task % 2,
+  array(select (task * n + minute) % 20 from generate_series(1, 30) n),
+  array(select (task * n + minute) % 30 from generate_series(1, 25) n)
+from generate_series(0, {MINUTES - 1}) minute, generate_series(1, {TASKS}) task
+"""
+
 
 def statements(schema: str, jobs: int) -> Iterator[tuple[str, str]]:
     yield "names and workers", NAMES.format(schema=schema)
@@ -110,6 +123,7 @@ def statements(schema: str, jobs: int) -> Iterator[tuple[str, str]]:
         yield f"{values['count']:,} {state} jobs", JOBS.format(schema=schema, **values)
     yield f"{CONFLICTS:,} conflicts", CONFLICTS_SQL.format(schema=schema)
     yield f"{ERRORS:,} failed attempts", ERRORS_SQL.format(schema=schema)
+    yield f"{MINUTES * TASKS:,} statistics", STATISTICS_SQL.format(schema=schema)
 
 
 def fill(connection: Connection, schema: str, jobs: int) -> None:

@@ -79,6 +79,7 @@ def addresses(client: Client) -> Iterator[str]:
             found = reverse(f"admin:graphile_worker_{model._meta.model_name}_changelist")
             starts += [found, f"{found}?p=2", f"{found}?p=199"]
             starts += [f"{found}?{urlencode({'q': term})}" for term in TERMS]
+    starts.append(reverse("admin:graphile_worker_overview_fragment"))
     jobs = Job.objects.order_by()
     for rows in (jobs.due(), jobs.locked(), jobs.failed()):
         for pk in rows.values_list("pk", flat=True)[:1]:

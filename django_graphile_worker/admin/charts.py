@@ -55,10 +55,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """What a template draws; `paths` are pairs of a style and a path, labels go from end to end."""
+    """What a template draws; `paths` are pairs of a style and a path, labels go from end to end.
+
+    `counts` tells bars of numbers from lines of durations.
+    """
 
     name: str
     title: Any
+    counts: bool
     description: str
     series: Sequence[Series]
     steps: list[Step]
@@ -101,7 +105,7 @@ def bars(
         said = ", ".join(f"{count(each.values[number] or 0)} {each.label}" for each in series)
         steps.append(_step(number, len(sums), f"{times[number]}: {said}", stacked))
     y_labels = [count(top), count(top // 2), count(0)]
-    return Chart(name, title, description, series, steps, [], x_labels, y_labels)
+    return Chart(name, title, True, description, series, steps, [], x_labels, y_labels)
 
 
 def lines(
@@ -126,9 +130,16 @@ def lines(
                 if (value := each.values[number]) is not None
             )
             steps.append(_step(number, len(times), f"{time}: {said}", []))
-    paths = [(each.style, _path(each.values, marks)) for each in series]
+    paths = []
+    for each in series:
+        line, dots = _paths(each.values, marks)
+        paths += [
+            (style, path)
+            for style, path in ((each.style, line), (f"{each.style} dot", dots))
+            if path
+        ]
     y_labels = [duration(mark) for mark in reversed(marks)]
-    return Chart(name, title, description, series, steps, paths, x_labels, y_labels)
+    return Chart(name, title, False, description, series, steps, paths, x_labels, y_labels)
 
 
 def duration(seconds: float) -> str:
@@ -137,7 +148,10 @@ def duration(seconds: float) -> str:
         if seconds < below:
             value = seconds / size
             is_short = round(value, 1) < 10 and round(value, 1) != round(value)
-            return f"{number_format(value, 1 if is_short else 0)}\N{NO-BREAK SPACE}{unit}"
+            digits = 1 if is_short else 0
+            # Rounded first, or Django cuts off what does not fit.
+            text = number_format(round(value, digits), digits)
+            return f"{text}\N{NO-BREAK SPACE}{unit}"
     return "∞"
 
 
@@ -180,16 +194,21 @@ def _range(known: Sequence[float]) -> tuple[int, int]:
     return first, max(last, first + 1)
 
 
-def _path(values: Sequence[float | None], marks: Sequence[float]) -> str:
-    parts, is_drawing = [], False
+def _paths(values: Sequence[float | None], marks: Sequence[float]) -> tuple[str, str]:
+    """Return a line, and dots for values that have no other one beside them."""
+    lines, dots = [], []
+    padded = [None, *values, None]
     for number, value in enumerate(values):
-        if value is not None:
-            x = WIDTH * (number + 0.5) / len(values)
-            y = HEIGHT * (1 - place(value, marks))
-            # A line of no length is a dot: a step between two that are empty would not be seen.
-            parts.append(f"L{_text(x)} {_text(y)}" if is_drawing else f"M{_text(x)} {_text(y)}h0")
-        is_drawing = value is not None
-    return "".join(parts)
+        if value is None:
+            continue
+        x = _text(WIDTH * (number + 0.5) / len(values))
+        y = _text(HEIGHT * (1 - place(value, marks)))
+        before, after = padded[number], padded[number + 2]
+        if before is None and after is None:
+            dots.append(f"M{x} {y}h0")
+        else:
+            lines.append(f"{'M' if before is None else 'L'}{x} {y}")
+    return "".join(lines), "".join(dots)
 
 
 def _step(number: int, steps: int, text: str, bars: list[Bar]) -> Step:

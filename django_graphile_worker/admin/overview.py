@@ -136,7 +136,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         return [
             {
                 "row": row,
-                "text": row.text[:OF_AN_ERROR] + ("…" if len(row.text) > OF_AN_ERROR else ""),
+                "text": _first_line(row.text),
                 "url": self._reverse(JobError, "change", row.pk),
                 "job_url": self._reverse(Job, "change", row.job_id) if jobs else None,
             }
@@ -168,3 +168,9 @@ class OverviewAdmin(ReadOnlyAdmin):
 def _count_workers() -> dict[str, int]:
     workers: Any = Worker.objects.annotate(verdict=verdicts.OF_A_WORKER).order_by()
     return dict(workers.values_list("verdict").annotate(Count("pk")))
+
+
+def _first_line(error: str) -> str:
+    """Return what went wrong, without the way there, which the failure's own page has."""
+    line = error.lstrip().partition("\n")[0]
+    return f"{line[:OF_AN_ERROR]}…" if len(line) > OF_AN_ERROR else line

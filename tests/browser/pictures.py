@@ -44,6 +44,8 @@ def first_of(path: str, link: str) -> Look:
 
 # The file's name, whether it is dark, the window's width, and what is on it.
 PICTURES: list[tuple[str, bool, int, Look]] = [
+    ("overview", False, 1280, at("overview/")),
+    ("overview-narrow", True, 360, at("overview/")),
     ("jobs", False, 1280, at("job/")),
     ("job", False, 1280, first_of("job/?state=failed", "#result_list th a")),
     ("conflicts", False, 1280, at("keyconflict/")),
