@@ -23,7 +23,8 @@ def test_which_key_is_fought_over(house: House, visit: Visit) -> None:
     visitor = visit()
     visitor.open_index()
     visitor.click_link("Keyed-job conflicts", exact=True)
-    visitor.page.locator("#content table").first.get_by_role("link", name="page-1", exact=True).click()
+    live = visitor.page.locator("#content table").first
+    live.get_by_role("link", name="page-1", exact=True).click()
     visitor.page.get_by_role("heading", name="Conflicts of a key").wait_for()
 
 
