@@ -198,7 +198,8 @@ def test_who_may_look_sees_every_page(pages: list[str], kind: str) -> None:
     assert {url: statuses[url] for url in pages if url not in asks and statuses[url] != 200} == {}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# There is no button yet that an unlocker may not press, and none that an actor may.
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "unlocker"])
 def test_a_button_does_nothing_for_who_may_not_press_it(buttons: list[Button], kind: str) -> None:
     client = somebody(kind)
     permitted = KINDS[kind] or set()
@@ -215,10 +216,10 @@ def test_a_button_does_nothing_for_who_may_not_press_it(buttons: list[Button], k
             assert state() == before, button
             assert LogEntry.objects.count() == 0, button
             denied += 1
-    assert denied > 0 or all(button.needs in permitted for button in buttons)
+    assert denied > 0
 
 
-@pytest.mark.parametrize("kind", ["actor", "unlocker", "superuser"])
+@pytest.mark.parametrize("kind", ["unlocker", "superuser"])
 def test_a_button_works_for_who_may_press_it(
     buttons: list[Button], root: Client, kind: str
 ) -> None:
@@ -235,7 +236,7 @@ def test_a_button_works_for_who_may_press_it(
             if state() != before:
                 changed += 1
                 assert LogEntry.objects.count() > 0, button
-    assert changed > 0 or not any(button.needs in permitted for button in buttons)
+    assert changed > 0
 
 
 def test_without_the_token_of_its_page_nothing_is_taken(
