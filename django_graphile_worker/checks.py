@@ -40,9 +40,7 @@ def check_functions(
 ) -> list[CheckMessage]:
     """W001: another installer has replaced functions of ours. Asks the databases that are named."""
     found: list[CheckMessage] = []
-    for alias in databases or ():
-        if alias not in get_config().databases:
-            continue
+    for alias in _asked(databases):
         try:
             state = schemas.read_schema(using=alias)
         except (UnsupportedDatabase, DatabaseError):
@@ -67,9 +65,7 @@ def check_stranded_jobs(
     Asks the databases that are named.
     """
     found: list[CheckMessage] = []
-    for alias in databases or ():
-        if alias not in get_config().databases:
-            continue
+    for alias in _asked(databases):
         try:
             count = _count_stranded(alias)
         except (UnsupportedDatabase, DatabaseError) as error:
@@ -80,6 +76,11 @@ def check_stranded_jobs(
             or_more = " or more" if count >= jobs.MOST_STRANDED else ""
             found.append(_stranded(alias, f"{count}{or_more}"))
     return found
+
+
+def _asked(databases: Sequence[str] | None) -> list[str]:
+    """Those of the databases named that are to hold a queue."""
+    return [alias for alias in databases or () if alias in get_config().databases]
 
 
 def _stranded(alias: str, several: str) -> CheckMessage:

@@ -50,8 +50,7 @@ def read_schema(*, using: str | None = None) -> SchemaState:
     """
     with _editing(using) as editing:
         found = editing.look()
-        with editing.editor.connection.cursor() as cursor:
-            functions = published.statement().run(cursor)
+        functions = editing.run(published.statement())
         return SchemaState(
             editing.alias, editing.schema, found.origin, found.revision, tuple(functions)
         )
@@ -137,11 +136,12 @@ def mend_after_migrate(using: str) -> None:
     A role that may not look, or not mend, is only warned: it may have migrated another app.
     """
     try:
-        if read_schema(using=using).origin is not None:
+        state = read_schema(using=using)
+        if state.origin is not None and not state.is_well:
             repair_schema(using=using)
     except (SchemaConflict, DatabaseError) as error:
-        permitted = getattr(error.__cause__, "sqlstate", None) != NOT_PERMITTED
-        if permitted and not isinstance(error, SchemaConflict):
+        forbidden = getattr(error.__cause__, "sqlstate", None) == NOT_PERMITTED
+        if not (forbidden or isinstance(error, SchemaConflict)):
             raise
         logger.warning(
             "Whether another installer has replaced functions of this package in database %r could "

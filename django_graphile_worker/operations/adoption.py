@@ -49,7 +49,7 @@ def adopt(editing: Editing, found: Found) -> None:
         for path in loader.files("schema/0001"):
             if path.rsplit("/", 1)[1].startswith("3") and "view" not in path:
                 editing.apply(path)
-        published.put_in(editing)
+        published.put_in(editing, editing.run(published.statement()))
         if revisions.highest == BREAKING and revisions.marked:
             editing.query("schema/adopted/record_revisions.sql")
 
@@ -57,7 +57,7 @@ def adopt(editing: Editing, found: Found) -> None:
 def leave(editing: Editing) -> None:
     """Put another installer's schema back to how it was, but for what was done with its jobs."""
     published.restore(editing)
-    editing.apply("schema/adopted/down.sql")
+    editing.apply("schema/drop_additions.sql")
 
 
 def read_revisions(editing: Editing) -> Revisions:

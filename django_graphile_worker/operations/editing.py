@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 from django_graphile_worker.conf import get_config
 from django_graphile_worker.exceptions import SchemaConflict
 from django_graphile_worker.sql import loader
+from django_graphile_worker.statements.base import Statement
 
-# What there is to read in the schema itself may be missing, so each has a statement of its own.
-INSPECT = "schema/inspect.sql"
+T = TypeVar("T")
 
 
 class Found(NamedTuple):
@@ -65,6 +65,10 @@ class Editing:
             cursor.execute(self.text(path, parameters=parameters is not None), parameters)
             return list(cursor.fetchall()) if cursor.description else []
 
+    def run(self, statement: Statement[T]) -> T:
+        with self.editor.connection.cursor() as cursor:
+            return statement.run(cursor)
+
     def text(self, path: str, *, parameters: bool = False) -> str:
         return loader.render(loader.load(path), self.schema, parameters=parameters)
 
@@ -81,8 +85,9 @@ class Editing:
         self.query("schema/lock_installation.sql", {"schema": self.schema})
 
     def look(self) -> Found:
+        # What there is to read in the schema itself may be missing: these are statements apart.
         ((exists, objects, has_migrations, has_installation),) = self.query(
-            INSPECT, {"schema": self.schema}
+            "schema/inspect.sql", {"schema": self.schema}
         )
         revision, version, origin, created = None, None, None, False
         if has_migrations:

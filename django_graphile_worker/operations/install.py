@@ -91,6 +91,7 @@ class InstallSchema(RunSQL):
             return
         if not editing.collecting:
             self._refuse_with_jobs(editing)
+        editing.apply("schema/drop_additions.sql")
         editing.apply(f"schema/{self.folder}/down.sql")
         if editing.collecting or found.schema_created:
             editing.apply("schema/drop_schema.sql")
@@ -103,9 +104,12 @@ class InstallSchema(RunSQL):
         if found.functions_version is not None:
             published.mend(editing)
             return
-        if found.objects or not self._fill(editing, found):
-            adoption.adopt(editing, editing.look())
-            self._record(editing, "adopted", schema_created=False)
+        if not found.objects:
+            if self._fill(editing, found):
+                return
+            found = editing.look()
+        adoption.adopt(editing, found)
+        self._record(editing, "adopted", schema_created=False)
 
     def _fill(self, editing: Editing, found: Found) -> bool:
         """Make everything, and return whether that went: another may be making the same."""

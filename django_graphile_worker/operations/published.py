@@ -118,15 +118,15 @@ def _is_called_alike(name: str, types: Sequence[str]) -> bool:
     )
 
 
-def put_in(editing: Editing) -> list[str]:
+def put_in(editing: Editing, before: Sequence[Published]) -> list[str]:
     """Put ours where another's of the same arguments stands, or none; return their names.
+
+    `before` is how they stand, as `statement` tells.
 
     What stood there is kept in `django_replaced_functions`; owner, grants and what the owner has
     set on a function stay. One that is called in another way, or returns something else, stays as
     it is.
     """
-    with editing.editor.connection.cursor() as cursor:
-        before = statement().run(cursor)
     names = []
     for function in before:
         if not function.replaceable:
@@ -161,18 +161,16 @@ def _keep_clauses(editing: Editing, function: Published) -> None:
 
 def mend(editing: Editing) -> list[str]:
     """Put ours back where another installer has replaced them; return their names."""
-    with editing.editor.connection.cursor() as cursor:
-        if not any(function.replaceable for function in statement().run(cursor)):
-            return []
+    before = editing.run(statement())
+    if not any(function.replaceable for function in before):
+        return []
     with editing.acting_as_owner():
-        return put_in(editing)
+        return put_in(editing, before)
 
 
 def restore(editing: Editing) -> None:
     """Put back what ours stand in for. Where ours has been replaced since, that stays."""
     kept = dict(editing.query("schema/adopted/read_replaced.sql"))
-    with editing.editor.connection.cursor() as cursor:
-        ours = [function.name for function in statement().run(cursor) if function.state == OURS]
-    for name in ours:
-        if name in kept:
-            editing.execute(kept[name])
+    for function in editing.run(statement()):
+        if function.state == OURS and function.name in kept:
+            editing.execute(kept[function.name])

@@ -102,7 +102,8 @@ class Attempts:
         """Return the outcome of a call that raised, and log it."""
         if isinstance(error, Retry):
             pause = self._pause(job, task) if error.after is None else error.after
-            _log(job, logging.INFO, f"asked for another attempt ({error.reason})", began)
+            why = f" ({error.reason})" if error.reason else ""
+            _log(job, logging.INFO, f"asked for another attempt{why}", began)
             return Outcome(job, errors.describe(error), retry_after=pause, began=began)
         if isinstance(error, PermanentFailure):
             _log(job, logging.ERROR, "failed for good", began, error)

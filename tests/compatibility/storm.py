@@ -126,7 +126,8 @@ class KeyedStorm:
         """Everybody has done something. On a slow machine that takes longer than the storm."""
         counts = self.weather.ledger.counts
         for actor in self.actors:
-            assert counts[type(actor).__name__.lower()] > 0 or self.weather.over.is_set(), counts
+            did = "deduplicated" if isinstance(actor, Dedupe) else type(actor).__name__.lower()
+            assert counts[did] > 0 or self.weather.over.is_set(), counts
         (carried,) = self.fleet.queue.query(
             "select count(*) filter (where peer = 'node') as by_node,"
             " count(*) filter (where peer = 'django') as by_django,"
@@ -158,11 +159,12 @@ class KeyedStorm:
         assert not any(thread.name.startswith("storm ") for thread in threading.enumerate())
         rows = self.fleet.queue.query("select peer, number from carried")
         seen = {row["number"] for row in rows}
-        for job in self.fleet.queue.query(
-            f"select payload from {{jobs}} as job where {SUPERSEDED}"
-        ):
-            ledger.count("left superseded")
-            seen.update(job["payload"])
+        if ledger.counts["node fell"]:
+            for job in self.fleet.queue.query(
+                f"select payload from {{jobs}} as job where {SUPERSEDED}"
+            ):
+                ledger.count("left superseded")
+                seen.update(job["payload"])
         faults: dict[str, list[Any]] = {"missing": [], "deadlock": [], "error": []}
         for fault in ledger.faults:
             faults.setdefault(fault.kind, []).append(str(fault))

@@ -50,7 +50,7 @@ def test_no_request_is_lost(fleet: Fleet, version: str, seconds: float, record: 
     assert (report.lost, report.missing, report.errors) == (set(), [], []), str(report)
     assert report.deadlocks == [], report.deadlocks[:3]
     unhurt(*report.said.values())
-    assert_busy(report, "single", "bulk", "raw", "undecided", "dedupe")
+    assert_busy(report, "single", "bulk", "raw", "undecided", "deduplicated")
     assert fleet.queue.conflicts() != []
 
 

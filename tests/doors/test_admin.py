@@ -20,13 +20,13 @@ from pytest_django import DjangoAssertNumQueries
 from django_graphile_worker import enqueue
 from django_graphile_worker.admin.base import CappedPaginator
 from django_graphile_worker.models import Job, KeyConflict, LockedJob, LockedQueue
+from tests.doors.admin.conftest import LogIn
+from tests.doors.admin.conftest import log_in as log_in
 from tests.doors.conftest import AddJob
 
 pytestmark = pytest.mark.django_db
 
 MODELS = [Job, KeyConflict, LockedJob, LockedQueue]
-
-LogIn = Callable[..., Client]
 
 # A user is looked up, then the user's and the groups' permissions; the session; states are counted,
 # names looked up.
@@ -34,23 +34,6 @@ FIXED_QUERIES = 20
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "\"'><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def log_in(client: Client) -> LogIn:
-    """Log in somebody of the staff who has the permissions named, and no others."""
-
-    def log_in(*codenames: str) -> Client:
-        user = User.objects.create_user("staff", is_staff=True)
-        permissions = Permission.objects.filter(
-            content_type__app_label="graphile_worker", codename__in=codenames
-        )
-        assert {permission.codename for permission in permissions} == set(codenames)
-        user.user_permissions.set(permissions)
-        client.force_login(user)
-        return client
-
-    return log_in
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ def test_a_button_does_nothing_for_who_may_not_press_it(buttons: list[Button], k
             assert state() == before, button
             assert LogEntry.objects.count() == 0, button
             denied += 1
-    assert denied > 0 or all(button.needs in permitted for button in buttons)
+    assert denied > 0
 
 
 @pytest.mark.parametrize("kind", ["actor", "unlocker", "superuser"])
@@ -246,7 +246,7 @@ def test_a_button_works_for_who_may_press_it(
             if state() != before:
                 changed += 1
                 assert LogEntry.objects.count() > 0, button
-    assert changed > 0 or not any(button.needs in permitted for button in buttons)
+    assert changed > 0
 
 
 def test_without_the_token_of_its_page_nothing_is_taken(

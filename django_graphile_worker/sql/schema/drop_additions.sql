@@ -1,5 +1,5 @@
--- Drop what 0001 has added to a schema that another installer made, never with cascade; what that
--- installer made, and its jobs, stay.
+-- Drop what 0001 made that is ours alone, never with cascade. In a schema that another installer made
+-- that is all: what that one made, and its jobs, stay.
 drop index :SCHEMA.django_jobs_locked;
 drop function :SCHEMA.django_ensure_names(text[], text[]);
 drop function :SCHEMA.django_former_key(bigint);
