@@ -10,21 +10,25 @@ from django_graphile_worker.asynchronous import (
     aenqueue,
     aenqueue_many,
     aforce_unlock_workers,
+    apause_queue,
     apermanently_fail_jobs,
     aremove_job,
     areschedule_jobs,
+    aresume_queue,
 )
 from django_graphile_worker.client import (
     complete_jobs,
     enqueue,
     enqueue_many,
     force_unlock_workers,
+    pause_queue,
     permanently_fail_jobs,
     remove_job,
     reschedule_jobs,
+    resume_queue,
 )
 from django_graphile_worker.context import TaskContext
-from django_graphile_worker.exceptions import BatchFailure, PermanentFailure, Retry
+from django_graphile_worker.exceptions import BatchFailure, PermanentFailure, QueueInUse, Retry
 from django_graphile_worker.installation import install_schema
 from django_graphile_worker.jobs import (
     EnqueuedJob,
@@ -44,6 +48,7 @@ __all__ = [
     "JobOptions",
     "JobRequest",
     "PermanentFailure",
+    "QueueInUse",
     "Retry",
     "StoredJob",
     "Task",
@@ -52,16 +57,20 @@ __all__ = [
     "aenqueue",
     "aenqueue_many",
     "aforce_unlock_workers",
+    "apause_queue",
     "apermanently_fail_jobs",
     "aremove_job",
     "areschedule_jobs",
+    "aresume_queue",
     "complete_jobs",
     "enqueue",
     "enqueue_many",
     "force_unlock_workers",
     "install_schema",
+    "pause_queue",
     "permanently_fail_jobs",
     "remove_job",
     "reschedule_jobs",
+    "resume_queue",
     "task",
 ]

@@ -77,6 +77,16 @@ async def areschedule_jobs(
     )
 
 
+async def apause_queue(queue_name: str, *, using: str | None = None) -> bool:
+    """Do what `pause_queue` does; arguments, result and errors are the same."""
+    return await sync_to_async(client.pause_queue)(queue_name, using=using)
+
+
+async def aresume_queue(queue_name: str, *, using: str | None = None) -> bool:
+    """Do what `resume_queue` does; arguments, result and errors are the same."""
+    return await sync_to_async(client.resume_queue)(queue_name, using=using)
+
+
 async def aforce_unlock_workers(worker_ids: Iterable[str], *, using: str | None = None) -> None:
     """Do what `force_unlock_workers` does; arguments and errors are the same."""
     await sync_to_async(client.force_unlock_workers)(worker_ids, using=using)

@@ -13,11 +13,12 @@ from typing import Any, Unpack
 
 from django_graphile_worker import requests, transactions, validation
 from django_graphile_worker.conf import get_config
-from django_graphile_worker.exceptions import InvalidJob
+from django_graphile_worker.exceptions import InvalidJob, JobNotStored, QueueInUse
 from django_graphile_worker.jobs import EnqueuedJob, JobKeyMode, JobOptions, JobSpec, StoredJob
 from django_graphile_worker.registry import Task
 from django_graphile_worker.requests import JobRequest, TaskLike
 from django_graphile_worker.statements import jobs as statements
+from django_graphile_worker.statements import queues
 
 # One statement's share of a bulk call: bounded in specs and in characters, since one value of
 # PostgreSQL ends at 1 GB.
@@ -183,6 +184,49 @@ def force_unlock_workers(worker_ids: Iterable[str], *, using: str | None = None)
     """
     ids = validation.worker_ids(worker_ids)
     transactions.run(using, statements.force_unlock_workers(ids, get_config().schema).run)
+
+
+def pause_queue(queue_name: str, *, using: str | None = None) -> bool:
+    """Let no worker, of whatever language, take a job of a named queue; made if there is none.
+
+    Returns whether it was not paused before. A job that is running goes on, and jobs may be added
+    as ever. It stays so until `resume_queue`. Raises `InvalidJob`, `UnsupportedDatabase`;
+    `JobNotStored` where a trigger keeps the queue from being made.
+    """
+    name = validation.queue_name(queue_name)
+    schema = get_config().schema
+    pause = queues.pause_queue(schema=schema, queue_name=name)
+
+    def work(cursor: Any) -> bool:
+        # A cleanup may take it away before we have it.
+        for _ in range(transactions.TRIES):
+            if (paused := pause.run(cursor)) is not None:
+                return paused
+            queues.ensure_queue(schema=schema, queue_name=name).run(cursor)
+        raise JobNotStored(f"the database took the named queue {name!r} and stored nothing")
+
+    return transactions.run(using, work, atomic=True)
+
+
+def resume_queue(queue_name: str, *, using: str | None = None) -> bool:
+    """Let workers take the jobs of a paused queue again, and tell them at once.
+
+    Returns whether it was paused. Raises `QueueInUse` while a job runs that was taken before the
+    pause, since a second one would run beside it; `InvalidJob`, `UnsupportedDatabase`.
+    """
+    name = validation.queue_name(queue_name)
+    schema = get_config().schema
+
+    def work(cursor: Any) -> bool:
+        found = queues.lock_queue(schema=schema, queue_name=name).run(cursor)
+        if found is None or not found[1]:
+            return False
+        running = queues.resume_queue(schema=schema, queue_id=found[0]).run(cursor)
+        if running is not None:
+            raise QueueInUse(name, *running)
+        return True
+
+    return transactions.run(using, work, atomic=True)
 
 
 def _chunks(specs: Sequence[JobSpec]) -> Iterator[Sequence[JobSpec]]:

@@ -44,6 +44,22 @@ class JobNotStored(GraphileWorkerError):
     """The database took a request and stored nothing: its functions are not this package's."""
 
 
+class QueueInUse(GraphileWorkerError):
+    """A paused queue stays paused: a worker still runs a job that it had taken before the pause.
+
+    `queue_name`, `job_id` and `worker_id` say which.
+    """
+
+    def __init__(self, queue_name: str, job_id: int, worker_id: str) -> None:
+        super().__init__(
+            f"queue {queue_name!r} cannot be resumed yet: worker {worker_id!r} still holds job "
+            f"{job_id}, which was taken before the pause"
+        )
+        self.queue_name = queue_name
+        self.job_id = job_id
+        self.worker_id = worker_id
+
+
 class SchemaConflict(GraphileWorkerError):
     """The database holds a schema that a migration must not touch."""
 

@@ -48,15 +48,6 @@ class ActingMixin:
     def has_act_permission(self, request: HttpRequest) -> bool:
         return has_act_permission(request)
 
-    def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
-        """Leave out what is for all models of a site: an export would have the payloads, too."""
-        # Django 6.1 gives the location, and those before know of none.
-        given = {} if action_location is None else {"action_location": action_location}
-        found: dict[str, Any] = super().get_actions(request, **given)  # type: ignore[misc]
-        everywhere = {name for name, _function in self.admin_site.actions}
-        own = {getattr(one, "__name__", one) for one in self.actions or ()}
-        return {name: one for name, one in found.items() if name in own or name not in everywhere}
-
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.act_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_act"

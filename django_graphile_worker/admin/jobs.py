@@ -10,6 +10,7 @@ from django.db.models import Case, CharField, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from django_graphile_worker import transactions
 from django_graphile_worker.admin import job_lists
 from django_graphile_worker.admin.acting import ActingMixin
 from django_graphile_worker.admin.actions import ACT_PERMISSION, demand, has_act_permission
@@ -135,7 +136,7 @@ class JobAdmin(ActingMixin, JobListAdmin):
             demand(self, request, ACT_PERMISSION)
         is_narrow = any(request.GET.get(name) for name in ("q", "task", "queue"))
         state = request.GET.get("state")
-        alias = Job.objects.db
+        alias = transactions.alias(None)
         may_view = self.has_view_permission(request)
         context = {
             "tabs": self._tabs(request, is_narrow) if may_view else [],
@@ -157,7 +158,7 @@ class JobAdmin(ActingMixin, JobListAdmin):
 
         A page and a state are left behind; what else narrows the list is kept.
         """
-        counts = {} if is_narrow else job_lists.counts(Job.objects.db)
+        counts = {} if is_narrow else job_lists.counts(transactions.alias(None))
         kept = request.GET.copy()
         for name in ("p", "e", "state"):
             kept.pop(name, None)

@@ -103,7 +103,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         alive: int,
         workers: dict[str, int],
     ) -> list[Tile]:
-        counts = job_lists.counts(Job.objects.db)
+        counts = job_lists.counts(transactions.alias(None))
         jobs = self._url(request, Job)
         tiles = [
             Tile(label, counts[state], jobs and f"{jobs}?{urlencode({'state': state})}")

@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 
 from django_graphile_worker.admin import verdicts
 from django_graphile_worker.models import Job, JobQueue, KeyConflict, Statistic, Worker
+from django_graphile_worker.statements.queues import PAUSED
 
 # So many jobs before this one are counted at most.
 AHEAD = 1_000
@@ -133,6 +134,12 @@ def _held_queue(job: Any) -> list[Answer]:
     queue = queues.first()
     if queue is None or queue.locked_at is None:
         return []
+    if queue.locked_by == PAUSED:
+        text = _(
+            "Its named queue “%(queue)s” is paused: no worker takes a job of it until somebody"
+            " resumes it."
+        )
+        return [Answer(text % {"queue": queue.queue_name})]
     values: dict[str, Any] = {
         "queue": queue.queue_name,
         "worker": queue.locked_by,

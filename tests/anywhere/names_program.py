@@ -204,15 +204,19 @@ def operate() -> None:
         complete_jobs,
         enqueue,
         force_unlock_workers,
+        pause_queue,
         permanently_fail_jobs,
         remove_job,
         reschedule_jobs,
+        resume_queue,
     )
 
     job = enqueue("nobody_serves", job_key="k")
     assert [done.id for done in permanently_fail_jobs([job.id], "enough")] == [job.id]
     assert [done.id for done in reschedule_jobs([job.id], attempts=0)] == [job.id]
     force_unlock_workers(["nobody"])
+    assert pause_queue("letters")
+    assert resume_queue("letters")
     removed = remove_job("k")
     assert removed is not None
     kept = enqueue("nobody_serves")

@@ -22,9 +22,11 @@ from django_graphile_worker import (
     aenqueue,
     aenqueue_many,
     aforce_unlock_workers,
+    apause_queue,
     apermanently_fail_jobs,
     aremove_job,
     areschedule_jobs,
+    aresume_queue,
     asynchronous,
     client,
     task,
@@ -170,8 +172,12 @@ def test_the_operators_verbs_are_there(queue: Queue) -> None:
             await areschedule_jobs([later], priority=7, max_attempts=3),
         ]
 
+    async def pause() -> list[bool]:
+        return [await apause_queue("lane"), await aresume_queue("lane")]
+
     removed, completed, ended, moved = asyncio.run(call())
     assert (removed.id, [job.id for job in completed]) == (keyed, [done])
+    assert asyncio.run(pause()) == [True, True]
     assert [(job.id, job.last_error) for job in ended] == [(failed, "why")]
     assert [(job.id, job.priority, job.max_attempts) for job in moved] == [(later, 7, 3)]
     assert queue.locks() == 0

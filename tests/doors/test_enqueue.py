@@ -26,13 +26,20 @@ from django_graphile_worker import (
     enqueue,
     enqueue_many,
     force_unlock_workers,
+    pause_queue,
     permanently_fail_jobs,
     remove_job,
     reschedule_jobs,
+    resume_queue,
     task,
     transactions,
 )
-from django_graphile_worker.exceptions import InvalidJob, JobNotStored, UnsupportedDatabase
+from django_graphile_worker.exceptions import (
+    InvalidJob,
+    JobNotStored,
+    QueueInUse,
+    UnsupportedDatabase,
+)
 from django_graphile_worker.registry import registry
 from django_graphile_worker.sql.loader import quote
 from tests.unit.test_payloads import documents
@@ -205,6 +212,8 @@ def test_a_refused_call_sends_no_sql(
             lambda: reschedule_jobs([1]),
             lambda: reschedule_jobs([1], attempts=-1),
             lambda: force_unlock_workers("worker"),
+            lambda: pause_queue(""),
+            lambda: resume_queue("q" * 129),
         ):
             with pytest.raises(InvalidJob):
                 call()
@@ -514,6 +523,25 @@ def test_unlocking_a_worker_frees_its_jobs_and_queues(
     force_unlock_workers(["another", "worker-1"])
     assert stored()[0]["locked_by"] is None
     assert run("select locked_by from {}", "_private_job_queues") == [{"locked_by": None}]
+
+
+def test_a_queue_is_paused_and_resumed(
+    lock: Callable[[int], None], run: Callable[..., Rows]
+) -> None:
+    assert resume_queue("q") is False
+    assert (pause_queue("q"), pause_queue("q")) == (True, False)
+    job = enqueue("a", queue_name="q")
+    lock(job.id)
+    with pytest.raises(QueueInUse, match=rf"'q' cannot be resumed yet: .* holds job {job.id},"):
+        resume_queue("q")
+    # The transaction is usable, and the queue is as it was.
+    assert pause_queue("q") is False
+    assert [done.id for done in complete_jobs([job.id])] == []
+    run("update {} set locked_at = null, locked_by = null", "_private_jobs")
+    assert (resume_queue("q"), resume_queue("q")) == (True, False)
+    assert run("select locked_by, locked_at from {}", "_private_job_queues") == [
+        {"locked_by": None, "locked_at": None}
+    ]
 
 
 def test_a_job_whose_task_was_deleted_by_hand_can_still_be_completed(
