@@ -18,6 +18,7 @@ from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.jobs import JobListAdmin
 from django_graphile_worker.fields import TimestampField
 from django_graphile_worker.models import JobQuerySet, LockedJob, LockedQueue, Worker
+from django_graphile_worker.statements.queues import PAUSED
 
 
 class OwnerMixin:
@@ -118,7 +119,7 @@ class LockedJobAdmin(OwnerMixin, JobListAdmin):
 
 @admin.register(LockedQueue)
 class LockedQueueAdmin(OwnerMixin, ReadOnlyAdmin):
-    """Named queues that a worker holds."""
+    """Named queues that a worker holds; not those that are paused, which nobody does."""
 
     list_display = (
         "queue_name",
@@ -135,7 +136,8 @@ class LockedQueueAdmin(OwnerMixin, ReadOnlyAdmin):
     fields = ("id", "queue_name", "locked_at", "locked_by")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LockedQueue]:
-        return self.with_owners(super().get_queryset(request).filter(is_available=False))
+        locked = super().get_queryset(request).filter(is_available=False)
+        return self.with_owners(locked.exclude(locked_by=PAUSED))
 
     def search(self, term: str) -> Q:
         return Q(queue_name=term) | Q(locked_by=term)

@@ -74,7 +74,7 @@ class PausingMixin:
                         log(request, [JobQueue(pk=pk, queue_name=name)], CHANGE, logged)
             except QueueInUse as error:
                 why = _("Not resumed, since a job that was taken before the pause runs still")
-                held = f"{name}: {error.job_id}, {error.worker_id}"
+                held = f"{name} ({error.job_id}, {error.worker_id})"
                 told.setdefault((messages.WARNING, str(why)), []).append(held)
                 continue
             level, text = (messages.SUCCESS, done) if changed else (messages.INFO, unchanged)

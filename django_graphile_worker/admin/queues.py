@@ -12,17 +12,18 @@ from django.utils.translation import gettext_lazy as _
 from django_graphile_worker.admin import verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.counts import capped, capped_text
+from django_graphile_worker.admin.pausing import PausingMixin
 from django_graphile_worker.models import Job, JobQueue
 
 
 @admin.register(JobQueue)
-class JobQueueAdmin(ReadOnlyAdmin):
+class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
     """Named queues, the newest first."""
 
-    list_display = ("queue_name", "waiting", "locked_by", "locked_at", "owner")
+    list_display = ("queue_name", "waiting", "holder", "held_since", "owner")
     search_fields = ("queue_name", "locked_by")
     search_help_text = _("A whole queue name or worker id.")
-    fields = ("id", "queue_name", "waiting", "locked_by", "locked_at", "owner")
+    fields = ("id", "queue_name", "waiting", "holder", "held_since", "owner")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         waiting = Job.objects.filter(job_queue_id=OuterRef("pk"), is_available=True)
@@ -39,6 +40,15 @@ class JobQueueAdmin(ReadOnlyAdmin):
     @admin.display(description=_("waiting jobs"))
     def waiting(self, queue: Any) -> str:
         return capped_text(queue.jobs)
+
+    # The holder of a queue that is paused is nobody, and holds it since no time.
+    @admin.display(description=_("locked by"))
+    def holder(self, queue: Any) -> Any:
+        return None if queue.verdict == "paused" else queue.locked_by
+
+    @admin.display(description=_("locked at"))
+    def held_since(self, queue: Any) -> Any:
+        return None if queue.verdict == "paused" else queue.locked_at
 
     @admin.display(description=_("owner is"))
     def owner(self, queue: Any) -> Any:

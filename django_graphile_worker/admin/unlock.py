@@ -18,6 +18,7 @@ from django.utils.translation import ngettext
 from django_graphile_worker import client
 from django_graphile_worker.admin import verdicts
 from django_graphile_worker.models import Job, JobQueue, Worker
+from django_graphile_worker.statements.queues import PAUSED
 from django_graphile_worker.transactions import alias as first_alias
 
 UNLOCK_PERMISSION = "graphile_worker.unlock_worker"
@@ -68,7 +69,8 @@ def view(model_admin: Any, request: HttpRequest) -> HttpResponse:
     meta = model_admin.model._meta
     site = model_admin.admin_site.name
     back = reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist", current_app=site)
-    if not worker_id or len(worker_id) > LONGEST_NAME or "\0" in worker_id:
+    # A paused queue is resumed, where it is seen that nothing of it runs.
+    if worker_id in ("", PAUSED) or len(worker_id) > LONGEST_NAME or "\0" in worker_id:
         messages.error(request, _("There is no such worker."))
         return HttpResponseRedirect(back)
     alias = first_alias(None)

@@ -8,6 +8,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.models import Worker
+from django_graphile_worker.statements.queues import PAUSED
 
 OF_A_WORKER = Case(
     When(dead_at__isnull=False, then=Value("dead")),
@@ -25,6 +26,7 @@ LABELS = {
     "dead": _("dead"),
     "gone": _("dead, forgotten"),
     "foreign": _("foreign"),
+    "paused": _("paused"),
 }
 
 REASONS = {
@@ -43,6 +45,7 @@ REASONS = {
         "It is no worker of this package and gives no signs of life, so nobody can tell from here "
         "whether it lives. What it has held for four hours is freed."
     ),
+    "paused": _("Somebody has paused this queue: no worker takes a job of it until it is resumed."),
 }
 
 MAY_LIVE = {"alive", "stopping", "foreign"}
@@ -53,6 +56,7 @@ def of_owner(locked_by: str = "locked_by") -> Combinable:
     """Return the verdict on whoever a row is locked by, as an expression without another query."""
     known = Worker.objects.filter(pk=OuterRef(locked_by)).annotate(verdict=OF_A_WORKER)
     unknown = Case(
+        When(**{locked_by: PAUSED}, then=Value("paused")),
         When(**{f"{locked_by}__startswith": "django:"}, then=Value("gone")),
         default=Value("foreign"),
         output_field=CharField(),
