@@ -41,6 +41,8 @@ class CappedPaginator(_Paginator):
     """
 
     cap = 10_000
+    every: Any = None
+    """All rows that there are, with what the list computes for each."""
 
     @cached_property
     def _found(self) -> int:
@@ -56,12 +58,15 @@ class CappedPaginator(_Paginator):
         """Read the rows of the page alone.
 
         In one query what a list computes for each row (names, counts, verdicts) is computed for all
-        that are skipped as well: on page 40 of the named queues that took two seconds.
+        that are skipped as well: on page 40 of the named queues that took two seconds. And those
+        found are not looked for again: among ten thousand ids that took 0.4 s.
         """
         page = super().page(number)
-        rows: Any = self.object_list
         found: Any = page.object_list
-        page.object_list = rows.filter(pk__in=list(found.values_list("pk", flat=True)))
+        ids = list(found.values_list("pk", flat=True))
+        rows = {row.pk: row for row in self.every.filter(pk__in=ids)}
+        # One that is gone by now is left out, and one that has changed is shown as it is.
+        page.object_list = [rows[pk] for pk in ids if pk in rows]
         return page
 
     @property
@@ -96,6 +101,13 @@ class ReadOnlyAdmin(_ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def get_paginator(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        paginator: Any = super().get_paginator(request, queryset, *args, **kwargs)
+        paginator.every = self.get_queryset(request)
+        return paginator
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
         """Leave out what is for all models of a site: an export would have the payloads, too."""
