@@ -28,7 +28,7 @@ def job(house: House, pk: int) -> dict[str, Any] | None:
     with guards.observe() as session:
         cursor = session.execute(
             sql.SQL(
-                "select attempts, max_attempts, priority, last_error, key, run_at <= now() as is_due"
+                "select attempts, max_attempts, priority, last_error, key, run_at <= now()"
                 " from {} where id = %s"
             ).format(sql.Identifier(house.schema, "_private_jobs")),
             [pk],
