@@ -1,4 +1,4 @@
-"""Each action, done by somebody at a window: what it asks, what it answers, and what became of it."""
+"""Each action, done at a window: what it asks, what it answers, and what became of the job."""
 
 from __future__ import annotations
 

@@ -71,6 +71,21 @@ def add_worker(add_row: AddRow) -> Callable[..., None]:
 
 
 @pytest.fixture
+def add_error(add_row: AddRow) -> Callable[..., None]:
+    def add(**values: Any) -> None:
+        row: dict[str, Any] = {
+            "job_id": 1,
+            "task_identifier": "print",
+            "attempt": 1,
+            "max_attempts": 25,
+            "error": "no",
+        }
+        add_row("django_job_errors", **row | values)
+
+    return add
+
+
+@pytest.fixture
 def actor(log_in: LogIn) -> Client:
     return log_in("view_job", "act_on_job")
 

@@ -59,21 +59,6 @@ def add_statistic(add_row: AddRow) -> AddStatistic:
     return add
 
 
-@pytest.fixture
-def add_error(add_row: AddRow) -> Callable[..., None]:
-    def add(**values: Any) -> None:
-        row: dict[str, Any] = {
-            "job_id": 1,
-            "task_identifier": "print",
-            "attempt": 1,
-            "max_attempts": 25,
-            "error": "no",
-        }
-        add_row("django_job_errors", **row | values)
-
-    return add
-
-
 def array(histogram: dict[int, int]) -> list[int]:
     return [histogram.get(bucket, 0) for bucket in range(max(histogram, default=0) + 1)]
 

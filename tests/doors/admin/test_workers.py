@@ -17,7 +17,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from django_graphile_worker.admin import counts
 from django_graphile_worker.models import JobError, JobQueue, Task, Worker
-from tests.doors.admin.conftest import AddRow, LogIn
+from tests.doors.admin.conftest import LogIn
 from tests.doors.conftest import AddJob
 
 pytestmark = pytest.mark.django_db
@@ -43,21 +43,6 @@ def rows(client: Client, model: type[Model], **query: str) -> list[Any]:
 @pytest.fixture
 def viewer(log_in: LogIn) -> Client:
     return log_in(*(f"view_{model._meta.model_name}" for model in MODELS))
-
-
-@pytest.fixture
-def add_error(add_row: AddRow) -> Callable[..., None]:
-    def add(**values: Any) -> None:
-        row: dict[str, Any] = {
-            "job_id": 1,
-            "task_identifier": "print",
-            "attempt": 1,
-            "max_attempts": 25,
-            "error": "no",
-        }
-        add_row("django_job_errors", **row | values)
-
-    return add
 
 
 @pytest.mark.parametrize("model", MODELS)
