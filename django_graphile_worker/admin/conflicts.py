@@ -16,6 +16,7 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from django_graphile_worker.admin import trends
 from django_graphile_worker.admin.base import ReadOnlyAdmin, as_id
 from django_graphile_worker.models import Job, KeyConflict
 
@@ -47,17 +48,17 @@ class KeyConflictAdmin(ReadOnlyAdmin):
     change_list_template = "admin/graphile_worker/conflicts.html"
     list_display = (
         "id",
-        "recorded_at",
         "key_link",
+        "recorded_at",
         "superseded_job",
-        "superseded_task",
-        "superseded_state",
-        "superseded_locked_by",
         "successor_job",
-        "successor_task",
+        "superseded_state",
         "outcome",
-        "finished_at",
         "ran_for",
+        "superseded_task",
+        "successor_task",
+        "superseded_locked_by",
+        "finished_at",
     )
     search_fields = ("key", "superseded_task", "successor_task", "superseded_job_id")
     search_help_text = _("A whole job key or task identifier, or the id of either job.")
@@ -104,6 +105,7 @@ class KeyConflictAdmin(ReadOnlyAdmin):
             "key": key,
             "total": counts["total"],
             "periods": [(label, counts[name]) for name, label, _period in PERIODS],
+            "charts": trends.draw(conflicts),
             "tasks": tasks.annotate(times=Count("pk")).order_by("-times")[:SHOWN],
             "newest": self._shown(conflicts.order_by("-id")[:SHOWN]),
         }

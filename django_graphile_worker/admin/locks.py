@@ -48,7 +48,9 @@ class OwnerMixin:
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         columns: tuple[str, ...] = tuple(super().get_list_display(request))  # type: ignore[misc]
         may = request.user.has_perm(unlock.UNLOCK_PERMISSION)
-        return (*columns, "unlock_link") if may else columns
+        # Where it is seen without scrolling, after the reason.
+        place = columns.index("why") + 1 if "why" in columns else len(columns)
+        return (*columns[:place], "unlock_link", *columns[place:]) if may else columns
 
     @admin.display(description=_("held for"))
     def held_for(self, row: Any) -> str:
@@ -93,14 +95,14 @@ class LockedJobAdmin(OwnerMixin, JobListAdmin):
     list_display = (
         "id",
         "task_identifier",
-        "queue_name",
-        "key",
-        "locked_at",
         "held_for",
         "locked_by",
         "owner",
-        "owner_beat",
         "why",
+        "owner_beat",
+        "key",
+        "queue_name",
+        "locked_at",
         "attempts_of_max",
     )
     # The order of the index of locked rows.
@@ -123,12 +125,12 @@ class LockedQueueAdmin(OwnerMixin, ReadOnlyAdmin):
 
     list_display = (
         "queue_name",
-        "locked_at",
         "held_for",
         "locked_by",
         "owner",
-        "owner_beat",
         "why",
+        "owner_beat",
+        "locked_at",
     )
     ordering = ("locked_at", "id")
     search_fields = ("queue_name", "locked_by")

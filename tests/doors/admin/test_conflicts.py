@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.test import Client
 from django.urls import reverse
 from psycopg import sql
@@ -124,3 +125,29 @@ def test_pages_take_few_queries(
     for url in (reverse(LIST), f"{reverse(KEY)}?key=k"):
         with django_assert_max_num_queries(10):
             assert viewer.get(url).status_code == 200
+
+
+@pytest.mark.parametrize(("use_tz", "zone"), [(True, "Asia/Kolkata"), (False, "Europe/Berlin")])
+def test_charts_tell_when(
+    viewer: Client, add_conflict: AddConflict, settings: LazySettings, use_tz: bool, zone: str
+) -> None:
+    """By whole hours since 1970, whatever the zone; half an hour is a quarter of India's."""
+    settings.USE_TZ, settings.TIME_ZONE = use_tz, zone
+    this_hour = "date_trunc('hour', now() at time zone 'UTC') at time zone 'UTC'"
+    for hours, times in ((0, 3), (1, 1), (23, 2), (24, 4), (167, 5), (168, 7)):
+        for _ in range(times):
+            moment = f"least({this_hour} - interval '{hours} hours' + interval '59 minutes', now())"
+            add_conflict(recorded_at=sql.SQL(moment))
+    add_conflict(key="another")
+    response: Any = viewer.get(reverse(KEY), {"key": "k"})
+    (day, _), (week, _) = response.context["charts"]
+    assert day.series[0].values == [2, *[0] * 21, 1, 3]
+    assert sum(week.series[0].values) == 15
+    assert week.series[0].values[0] == 5
+    assert day.description.count(": ") == 3
+    assert response.content.decode().count('role="img"') == 2
+
+
+def test_a_key_without_a_conflict_has_no_chart(viewer: Client) -> None:
+    response: Any = viewer.get(reverse(KEY), {"key": "nobody's"})
+    assert response.context["charts"] == []
