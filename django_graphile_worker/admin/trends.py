@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
-from django.db.models import Count, IntegerField, Max, QuerySet
+from django.db.models import Count, BigIntegerField, Max, QuerySet
 from django.db.models.functions import Cast, Extract, Floor, Now
 from django.utils.translation import gettext_lazy as _
 
@@ -34,7 +34,7 @@ def draw(conflicts: QuerySet[Any]) -> list[tuple[Chart, Any]]:
 
 def _hour(moment: Any) -> Any:
     seconds = Extract(moment, "epoch", tzinfo=UTC)
-    return Cast(Floor(Cast(seconds, IntegerField()) / HOUR), IntegerField())
+    return Cast(Floor(Cast(seconds, BigIntegerField()) / HOUR), BigIntegerField())
 
 
 def _chart(
