@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
-from django.db.models import Count, BigIntegerField, Max, QuerySet
+from django.db.models import BigIntegerField, Count, Max, QuerySet
 from django.db.models.functions import Cast, Extract, Floor, Now
 from django.utils.translation import gettext_lazy as _
 

@@ -101,27 +101,34 @@ def view(model_admin: Any, request: HttpRequest) -> HttpResponse:
 
 
 def _unlock(request: HttpRequest, alias: str, worker_id: str) -> None:
+    # With the log, so that nothing is freed that is not written down.
     with transaction.atomic(using=alias):
         before = held_by(alias, worker_id)
         client.force_unlock_workers([worker_id], using=alias)
         ids = [job_id for job_id, _attempts, _most in before.jobs]
         # Ours since the call, which has locked them: nobody can take one before we commit. The
         # others ended, or were freed by a sweep, between the look and the call.
-        free = Job.objects.using(alias).filter(pk__in=ids, locked_at__isnull=True)
-        freed = free.count()
+        free = Job.objects.using(alias).filter(pk__in=ids, locked_at__isnull=True).count()
         queues = JobQueue.objects.using(alias).filter(pk__in=before.queues, is_available=True)
-        freed_queues = queues.count()
-    ended = len(ids) - freed
-    if not ids and not before.queues:
-        messages.warning(
-            request,
-            _("%(worker)s holds nothing any more: nothing was unlocked.") % {"worker": worker_id},
-        )
-        return
+        said = f"{worker_id}: {_said(free, queues.count(), len(ids) - free)}."
+        if before != Held([], []):
+            # A foreign owner has no row; the entry is about its name all the same.
+            user_id: Any = request.user.pk
+            LogEntry.objects.log_actions(
+                user_id, [Worker(worker_id=worker_id)], CHANGE, said, single_object=True
+            )
+    if before == Held([], []):
+        said = _("%(worker)s holds nothing any more: nothing was unlocked.") % {"worker": worker_id}
+        messages.warning(request, said)
+    else:
+        messages.success(request, said)
+
+
+def _said(free: int, queues: int, ended: int) -> str:
     parts = [
-        ngettext("%(count)d job unlocked", "%(count)d jobs unlocked", freed) % {"count": freed},
-        ngettext("%(count)d named queue freed", "%(count)d named queues freed", freed_queues)
-        % {"count": freed_queues},
+        ngettext("%(count)d job unlocked", "%(count)d jobs unlocked", free) % {"count": free},
+        ngettext("%(count)d named queue freed", "%(count)d named queues freed", queues)
+        % {"count": queues},
     ]
     if ended:
         parts.append(
@@ -130,9 +137,4 @@ def _unlock(request: HttpRequest, alias: str, worker_id: str) -> None:
             )
             % {"count": ended}
         )
-    said = f"{worker_id}: {', '.join(parts)}."
-    messages.success(request, said)
-    # A foreign owner has no row; the entry is about its name all the same.
-    worker = Worker(worker_id=worker_id)
-    user_id: Any = request.user.pk
-    LogEntry.objects.log_actions(user_id, [worker], CHANGE, said, single_object=True)
+    return ", ".join(parts)
