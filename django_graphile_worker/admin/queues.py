@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from django_graphile_worker.admin import verdicts
+from django_graphile_worker.admin import links, verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.counts import capped, capped_text
 from django_graphile_worker.admin.pausing import PausingMixin
+from django_graphile_worker.fields import TimestampField
 from django_graphile_worker.models import Job, JobQueue
 
 
@@ -20,17 +21,40 @@ from django_graphile_worker.models import Job, JobQueue
 class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
     """Named queues, the newest first."""
 
-    list_display = ("queue_name", "waiting", "holder", "held_since", "owner")
+    list_display = (
+        "queue_name",
+        "waiting",
+        "first_due",
+        "owner",
+        "holder",
+        "held_since",
+        "jobs_link",
+    )
     search_fields = ("queue_name", "locked_by")
     search_help_text = _("A whole queue name or worker id.")
-    fields = ("id", "queue_name", "waiting", "holder", "held_since", "owner")
+    fields = (
+        "id",
+        "queue_name",
+        "waiting",
+        "first_due",
+        "owner",
+        "holder",
+        "held_since",
+        "jobs_link",
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JobQueue]:
         waiting = Job.objects.filter(job_queue_id=OuterRef("pk"), is_available=True)
+        # The index of named queues is in the order that workers take them in.
+        first = waiting.order_by("priority", "run_at").values("run_at")[:1]
         found: QuerySet[Any] = (
             super()
             .get_queryset(request)
-            .annotate(jobs=capped(waiting), verdict=verdicts.of_owner())
+            .annotate(
+                jobs=capped(waiting),
+                first_run_at=Subquery(first, output_field=TimestampField()),
+                verdict=verdicts.of_owner(),
+            )
         )
         return found
 
@@ -40,6 +64,14 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
     @admin.display(description=_("waiting jobs"))
     def waiting(self, queue: Any) -> str:
         return capped_text(queue.jobs)
+
+    @admin.display(description=_("its first job is due at"))
+    def first_due(self, queue: Any) -> Any:
+        return queue.first_run_at
+
+    @admin.display(description=_("jobs"))
+    def jobs_link(self, queue: Any) -> str:
+        return links.to_jobs(self.admin_site.name, queue=queue.queue_name)
 
     # The holder of a queue that is paused is nobody, and holds it since no time.
     @admin.display(description=_("locked by"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import OuterRef, Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from django_graphile_worker.admin import links
 from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.counts import capped, capped_text
 from django_graphile_worker.models import Job, Task
@@ -46,6 +44,4 @@ class TaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("jobs"))
     def jobs_link(self, task: Any) -> str:
-        url = reverse("admin:graphile_worker_job_changelist", current_app=self.admin_site.name)
-        query = urlencode({"q": task.identifier})
-        return format_html('<a href="{}?{}">{}</a>', url, query, _("Show its jobs"))
+        return links.to_jobs(self.admin_site.name, task=task.identifier)

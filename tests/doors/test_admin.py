@@ -191,17 +191,9 @@ def test_a_conflict_tells_both_jobs(everything: Client, add_conflict: Callable[.
     )
     (row,) = rows(everything.get(url_of(KeyConflict)))
     cells = row.split(" | ")
-    assert cells[0] == str(pk)
-    assert cells[2:10] == [
-        "letter-7",
-        str(2**40),
-        "send",
-        "locked",
-        "w 7",
-        str(2**41),
-        "send_later",
-        "completed",
-    ]
+    assert cells[:2] == [str(pk), "letter-7"]
+    assert cells[3:7] == [str(2**40), str(2**41), "locked", "completed"]
+    assert cells[8:11] == ["send", "send_later", "w 7"]
     page = everything.get(url_of(KeyConflict, pk)).content.decode()
     assert "letter-7" in page
 

@@ -73,7 +73,7 @@ FLOORS: list[set[str]] = [
     {"management.greeting"},
     {"checks", "redaction", "admin.base", "admin.verdicts", "admin.counts", "admin.charts"},
     {"admin.actions", "admin.job_lists", "admin.why", "admin.periods"},
-    {"admin.job_actions", "admin.overview", "admin.pausing", "admin.trends"},
+    {"admin.job_actions", "admin.overview", "admin.pausing", "admin.trends", "admin.links"},
     {"admin.acting", "admin.job_page"},
     {"admin.jobs", "admin.unlock"},
     # The doors, and what only gathers: nothing imports these.
