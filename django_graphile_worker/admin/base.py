@@ -56,12 +56,15 @@ class CappedPaginator(_Paginator):
         """Read the rows of the page alone.
 
         In one query what a list computes for each row (names, counts, verdicts) is computed for all
-        that are skipped as well: on page 40 of the named queues that took two seconds.
+        that are skipped as well: on page 40 of the named queues that took two seconds. And without
+        the conditions that found them: ten thousand ids beside the fifty took 0.6 seconds.
         """
         page = super().page(number)
-        rows: Any = self.object_list
         found: Any = page.object_list
-        page.object_list = rows.filter(pk__in=list(found.values_list("pk", flat=True)))
+        pks = list(found.values_list("pk", flat=True))
+        rows: Any = self.object_list.all()
+        rows.query.clear_where()
+        page.object_list = rows.filter(pk__in=pks)
         return page
 
     @property
