@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -16,15 +16,29 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from django_graphile_worker.admin.base import CappedPaginator, ReadOnlyAdmin
+from django_graphile_worker.admin.job_lists import STATES
 from django_graphile_worker.models import Job
-from tests.crawling import Crawler, shape_of
+from tests.crawling import Crawler, Visit, shape_of
 
 LONGEST = 1.0
 MOST_QUERIES = 20
 
 # What people search for: there once, there often, and not there.
 TERMS = ("ready-600", "task_1", "task_77", "1000", "nothing has it", "django:host:1:5", "queue_5")
+
+# What narrows the list of jobs, together with each state: names that half of the jobs have, few,
+# and none, and what is found by the words above.
+FILTERS: tuple[dict[str, str], ...] = (
+    {},
+    {"task": "task_1"},
+    {"task": "task_77"},
+    {"task": "nothing has it"},
+    {"queue": "queue_5"},
+    {"queue": "queue_77", "task": "task_77"},
+    {"q": "task_1"},
+    {"q": "task_77"},
+    {"q": "ready-600"},
+)
 
 
 @dataclass
@@ -73,28 +87,38 @@ def seconds_of(query: dict[str, str]) -> float:
 
 
 def addresses(client: Client) -> Iterator[str]:
-    """Every list with its filters, searches and second page, and what the links lead to."""
-    starts = [reverse("admin:index")]
+    """Every list with its tabs, filters and searches, and what the links lead to."""
+    starts = [reverse("admin:index"), reverse("admin:graphile_worker_overview_fragment")]
     for model in admin.site._registry:
         if model._meta.app_label == "graphile_worker":
             found = reverse(f"admin:graphile_worker_{model._meta.model_name}_changelist")
-            last = (
-                min(model._default_manager.count(), CappedPaginator.cap)
-                // ReadOnlyAdmin.list_per_page
-            )
-            starts += [found, f"{found}?p=2", f"{found}?p={max(last, 1)}"]
-            starts += [f"{found}?{urlencode({'q': term})}" for term in TERMS]
-    starts.append(reverse("admin:graphile_worker_overview_fragment"))
-    jobs = Job.objects.order_by()
-    for rows in (jobs.due(), jobs.locked(), jobs.failed()):
-        for pk in rows.values_list("pk", flat=True)[:1]:
+            starts += [found, *(f"{found}?{urlencode({'q': term})}" for term in TERMS)]
+    jobs = reverse("admin:graphile_worker_job_changelist")
+    for state in ("", *STATES):
+        starts += [f"{jobs}?{urlencode({'state': state} | names)}" for names in FILTERS]
+    rows: Any = Job.objects.order_by()
+    for some in (rows.due(), rows.locked(), rows.failed()):
+        for pk in some.values_list("pk", flat=True)[:1]:
             starts.append(reverse("admin:graphile_worker_job_change", args=[pk]))
     seen: set[str] = set()
-    crawler = Crawler(client.get, alike=6, parameters=2)
-    for found_page in crawler.crawl(*starts):
-        if shape_of(found_page.url) is not None and found_page.url not in seen:
-            seen.add(found_page.url)
-            yield found_page.url
+    for page in Crawler(client.get, alike=6, parameters=2).crawl(*starts):
+        shape = shape_of(page.url)
+        if shape is None:
+            continue
+        for url in (page.url, *further(page)):
+            if url not in seen:
+                seen.add(url)
+                yield url
+
+
+def further(page: Visit) -> list[str]:
+    """The second page of a list and the last, as its links have them."""
+    numbers: dict[int, str] = {}
+    for link in page.document.links:
+        query = dict(parse_qsl(urlsplit(link).query))
+        if link.startswith("?") and query.get("p", "").isdecimal():
+            numbers[int(query["p"])] = urljoin(page.url, link)
+    return [numbers[number] for number in {2, max(numbers)} & set(numbers)] if numbers else []
 
 
 def measure(times: int) -> list[Page]:

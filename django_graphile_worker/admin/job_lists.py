@@ -161,6 +161,9 @@ def counts(alias: str) -> dict[str | None, str]:
     found: dict[str | None, tuple[int, bool]] = {}
     for state in (None, "ready", "running", "failed"):
         some = rows.filter(STATES[state][1]) if state else rows
+        if state == "running":
+            # Without statistics the whole table may be read for the few that run.
+            some = some.order_by("locked_at")
         found[state] = some.values("pk")[: CappedPaginator.cap + 1].count(), False
     future = rows.filter(is_available=True, run_at__gt=Now()).order_by("priority", "run_at")
     sample = future.values("attempts")[: SAMPLE + 1].aggregate(

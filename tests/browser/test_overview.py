@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
 from psycopg import sql
 
@@ -165,3 +166,16 @@ def test_who_is_logged_out_is_told_and_nothing_is_asked_for_again(
     visitor.page.clock.run_for(5 * MINUTE)
     assert count() == before == 1
     assert visitor.page.get_by_label("by itself:").input_value() == "0"
+
+
+def test_who_may_not_look_any_more_is_told_and_nothing_is_asked_for_again(
+    house: House, visitor: Visitor
+) -> None:
+    count = asked(visitor)
+    choose(visitor, "2")
+    User.objects.get(is_superuser=False).user_permissions.clear()
+    assert refreshes(visitor, 2).status == 403
+    visitor.page.get_by_role("status").filter(has_text="log in again").wait_for()
+    visitor.faults.clear()  # the console has told it, too
+    visitor.page.clock.run_for(5 * MINUTE)
+    assert count() == 1

@@ -41,7 +41,7 @@ WORDS = {
 
 
 # Of buttons that do the same.
-ALIKE = 4
+ALIKE = 3
 
 
 def probing(column: str, text: str) -> str:
@@ -63,9 +63,10 @@ def root(client: Client) -> Client:
     return client
 
 
-def crawl(client: Client, alike: int = 12) -> list[Visit]:
-    crawler = Crawler(client.get, alike=alike)
-    return list(crawler.crawl(reverse("admin:index")))
+def crawl(client: Client, house: House, alike: int = 3) -> list[Visit]:
+    """Visit the page of every job, as no two are in the same state, and of all else a few."""
+    jobs = [reverse("admin:graphile_worker_job_change", args=[pk]) for pk in house.jobs.values()]
+    return list(Crawler(client.get, alike=alike).crawl(reverse("admin:index"), *jobs))
 
 
 def shapes(visits: list[Visit]) -> Counter[str]:
@@ -95,8 +96,14 @@ def test_every_column_that_holds_text_is_probed(house: House) -> None:
 
 
 def test_every_page_is_there_and_nothing_on_it_is_markup(house: House, root: Client) -> None:
-    visits = crawl(root)
-    assert {visit.url: visit.status for visit in visits if visit.status != 200} == {}
+    visits = crawl(root, house)
+    elsewhere = {visit.url: visit.status for visit in visits if visit.status != 200}
+    # Of a job that is gone Django says so, on the index.
+    there = set(map(str, house.jobs.values()))
+    for url, status in elsewhere.items():
+        match = resolve(url.partition("?")[0])
+        assert (match.url_name, status) == ("graphile_worker_job_change", 302), url
+        assert match.kwargs["object_id"] not in there, url
     assert {visit.url: visit.document.faults for visit in visits if visit.document.faults} == {}
     for visit in visits:
         assert not [link for link in visit.document.links if link.startswith("javascript:")]
@@ -108,21 +115,13 @@ def test_every_page_is_there_and_nothing_on_it_is_markup(house: House, root: Cli
     lists = [name for name in shapes(visits) if name.endswith("_changelist")]
     assert len(lists) >= 4
     assert {"graphile_worker_job_change"} < set(shapes(visits))
+    # Ids beyond 32 bits are linked as they are.
+    page = reverse("admin:graphile_worker_job_change", args=[house.jobs["large"]])
+    assert any(visit.url != page and page in visit.document.links for visit in visits)
+    assert NOTE in "".join(unescape(visit.document.text) for visit in visits)
 
 
-def test_ids_beyond_32_bits_and_times_beyond_all_years_have_pages(
-    house: House, root: Client
-) -> None:
-    for name in ("large", "never", "always"):
-        url = reverse("admin:graphile_worker_job_change", args=[house.jobs[name]])
-        assert root.get(url).status_code == 200
-    addresses = {visit.url for visit in crawl(root)}
-    assert [url for url in addresses if f"/{house.jobs['large']}/" in url]
-
-
-def test_a_payload_is_shown_to_who_may_see_it(house: House, root: Client, client: Client) -> None:
-    seen = "".join(unescape(visit.document.text) for visit in crawl(root))
-    assert NOTE in seen
+def test_a_payload_is_shown_to_who_may_see_it(house: House, client: Client) -> None:
     user = User.objects.create_user("staff", is_staff=True)
     user.user_permissions.set(
         Permission.objects.filter(content_type__app_label="graphile_worker").exclude(
@@ -130,7 +129,7 @@ def test_a_payload_is_shown_to_who_may_see_it(house: House, root: Client, client
         )
     )
     client.force_login(user)
-    visits = crawl(client)
+    visits = crawl(client, house)
     assert shapes(visits)["graphile_worker_job_change"] > 5
     seen = "".join(unescape(visit.document.text) for visit in visits)
     assert NOTE not in seen
@@ -143,7 +142,7 @@ def test_what_every_form_leads_to_is_there_and_nothing_on_it_is_markup(
     """Each button, with each choice, and each button of the page that asks whether one is sure."""
     forms = 0
     seen: Counter[object] = Counter()
-    for visit in crawl(root, alike=4):
+    for visit in crawl(root, house, alike=2):
         forms += press(root, visit.url, visit.document, 2, seen)
     assert forms > 4
 
