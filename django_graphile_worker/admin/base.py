@@ -9,7 +9,8 @@ from django.contrib import admin
 from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Page, Paginator
 from django.db.models import Lookup, Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.text import capfirst
 
 if TYPE_CHECKING:
     _Lookup = Lookup[Any]
@@ -62,9 +63,10 @@ class CappedPaginator(_Paginator):
         page = super().page(number)
         found: Any = page.object_list
         pks = list(found.values_list("pk", flat=True))
-        rows: Any = self.object_list.all()
-        rows.query.clear_where()
-        page.object_list = rows.filter(pk__in=pks)
+        rows: Any = self.object_list
+        anything = rows.all()
+        anything.query.clear_where()
+        page.object_list = anything.filter(pk__in=pks)
         return page
 
     @property
@@ -99,6 +101,13 @@ class ReadOnlyAdmin(_ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Django's title asks to select something, which none of these lists is there for.
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the filters on the page and nothing else.
