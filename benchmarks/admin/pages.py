@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, reset_queries
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -70,6 +70,7 @@ def visitor() -> Client:
 
 
 def visit(client: Client, page: Page) -> Any:
+    reset_queries()  # only so many are kept
     with CaptureQueriesContext(connection) as captured:
         begun = time.perf_counter()
         response = client.get(page.url)

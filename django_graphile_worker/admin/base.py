@@ -9,7 +9,8 @@ from django.contrib import admin
 from django.contrib.admin.options import ShowFacets
 from django.core.paginator import Page, Paginator
 from django.db.models import Lookup, Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.text import capfirst
 
 if TYPE_CHECKING:
     _Lookup = Lookup[Any]
@@ -118,6 +119,13 @@ class ReadOnlyAdmin(_ModelAdmin):
         actions: Any = self.actions or ()
         own = {getattr(one, "__name__", one) for one in actions}
         return {name: one for name, one in found.items() if name in own or name not in everywhere}
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Django's title asks to select something, which none of these lists is there for.
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the filters on the page and nothing else.

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django_graphile_worker.admin.base import CappedPaginator, IsAmong
 from django_graphile_worker.models import Job, JobQuerySet
 
-# Looked through where no index leads: the newest, or those that workers will take first.
+# Looked through where no index leads: the newest.
 LOOK = 50_000
 # Looked through to tell the scheduled from the retrying, and for tasks among the failed.
 SAMPLE = 20_000
@@ -143,10 +143,10 @@ def oldest_looked_at(alias: str) -> int | None:
 
 
 def _first_in_line(alias: str) -> Q:
-    """Return a condition for the `LOOK` jobs of the future that are first in the workers' order."""
+    """Return a condition for the `SAMPLE` jobs of the future that workers will take first."""
     future = Job.objects.using(alias).filter(is_available=True, run_at__gt=Now())
     order = future.order_by("priority", "run_at").values_list("priority", "run_at")
-    last = order[LOOK : LOOK + 1].first()
+    last = order[SAMPLE : SAMPLE + 1].first()
     if last is None:
         return Q()
     priority, run_at = last
