@@ -26,9 +26,9 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
         "waiting",
         "first_due",
         "owner",
+        "jobs_link",
         "holder",
         "held_since",
-        "jobs_link",
     )
     search_fields = ("queue_name", "locked_by")
     search_help_text = _("A whole queue name or worker id.")
