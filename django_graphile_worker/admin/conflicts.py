@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin import trends
 from django_graphile_worker.admin.base import ReadOnlyAdmin, as_id
+from django_graphile_worker.admin.links import link
 from django_graphile_worker.models import Job, KeyConflict
 
 # Of the live ones, and of those of a key. The record holds 100,000 in all.
@@ -129,9 +130,7 @@ class KeyConflictAdmin(ReadOnlyAdmin):
         return reverse(name, args=args, current_app=self.admin_site.name)
 
     def _job(self, pk: int) -> str:
-        name = "admin:graphile_worker_job_change"
-        url = reverse(name, args=[pk], current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a>', url, pk)
+        return link(self.admin_site, Job, "change", pk, pk)
 
     @admin.display(description=_("key"))
     def key_link(self, conflict: Any) -> str:

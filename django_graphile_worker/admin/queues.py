@@ -71,7 +71,7 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("jobs"))
     def jobs_link(self, queue: Any) -> str:
-        return links.to_jobs(self.admin_site.name, queue=queue.queue_name)
+        return links.to_jobs(self.admin_site, queue=queue.queue_name)
 
     # The holder of a queue that is paused is nobody, and holds it since no time.
     @admin.display(description=_("locked by"))

@@ -44,4 +44,4 @@ class TaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("jobs"))
     def jobs_link(self, task: Any) -> str:
-        return links.to_jobs(self.admin_site.name, task=task.identifier)
+        return links.to_jobs(self.admin_site, task=task.identifier)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin import verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
 from django_graphile_worker.admin.counts import capped, capped_text
-from django_graphile_worker.models import Job, Worker
+from django_graphile_worker.admin.links import link
+from django_graphile_worker.models import Job, LockedJob, Worker
 
 
 @admin.register(Worker)
@@ -80,8 +78,5 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("jobs it holds"))
     def running(self, worker: Any) -> str:
-        url = reverse(
-            "admin:graphile_worker_lockedjob_changelist", current_app=self.admin_site.name
-        )
-        query = urlencode({"q": worker.worker_id})
-        return format_html('<a href="{}?{}">{}</a>', url, query, capped_text(worker.held))
+        held = capped_text(worker.held)
+        return link(self.admin_site, LockedJob, "changelist", held, q=worker.worker_id)

@@ -41,7 +41,17 @@ for model, registered in list(admin.site._registry.items()):
     if model._meta.app_label == "graphile_worker":
         site.register(model, type("Own", (type(registered),), CHANGES.get(model, {})))
 
-urlpatterns = [path("admin/", admin.site.urls), path("themed/", site.urls)]
+# A site for each page, which has no other.
+ALONE: dict[type[Any], admin.AdminSite] = {}
+for model in site._registry:
+    ALONE[model] = admin.AdminSite(name=f"only-{model._meta.model_name}")
+    ALONE[model].register(model, type(admin.site.get_model_admin(model)))
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("themed/", site.urls),
+    *(path(f"{alone.name}/", alone.urls) for alone in ALONE.values()),
+]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls(__name__)]
 
@@ -77,9 +87,9 @@ def root() -> Client:
     return client
 
 
-def crawl(client: Client) -> list[Visit]:
-    start = reverse("admin:index", current_app="themed")
-    assert start == "/themed/"
+def crawl(client: Client, name: str = "themed") -> list[Visit]:
+    start = reverse("admin:index", current_app=name)
+    assert start == f"/{name}/"
     return list(Crawler(client.get, alike=1, parameters=1).crawl(start))
 
 
@@ -116,6 +126,15 @@ def test_every_link_and_every_button_stays_on_its_site(
                     assert [link for link in to if link.startswith("/admin/")] == [], (url, fields)
     assert len(led) > 10
     assert [url for url in led if not url.startswith("/themed/")] == []
+
+
+@pytest.mark.parametrize("model", ALONE, ids=lambda model: model._meta.model_name)
+def test_a_page_needs_no_other(house: House, root: Client, model: type[Any]) -> None:
+    name = ALONE[model].name
+    visits = crawl(root, name)
+    assert {visit.url: visit.status for visit in visits if visit.status != 200} == {}
+    assert [visit.url for visit in visits if not visit.url.startswith(f"/{name}/")] == []
+    assert len(visits) >= 3
 
 
 def test_a_class_of_ones_own_changes_columns_and_templates(house: House, root: Client) -> None:
