@@ -81,10 +81,11 @@ class OwnerMixin:
             current_app=self.admin_site.name,  # type: ignore[attr-defined]
         )
         return format_html(
-            '<a href="{}?{}">{}</a>',
+            '<a href="{}?{}" aria-label="{}">{}</a>',
             url,
             urlencode({"worker": row.locked_by}),
-            _("Unlock this worker"),
+            _("Unlock worker %(worker)s") % {"worker": row.locked_by},
+            _("Unlock"),
         )
 
 
