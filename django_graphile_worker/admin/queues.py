@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_graphile_worker.admin import links, verdicts
 from django_graphile_worker.admin.base import ReadOnlyAdmin
-from django_graphile_worker.admin.counts import capped, capped_text
+from django_graphile_worker.admin.counts import are_due, due_text
 from django_graphile_worker.admin.pausing import PausingMixin
 from django_graphile_worker.fields import TimestampField
 from django_graphile_worker.models import Job, JobQueue
@@ -23,7 +23,8 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
 
     list_display = (
         "queue_name",
-        "waiting",
+        "ready",
+        "for_later",
         "first_due",
         "owner",
         "jobs_link",
@@ -35,7 +36,8 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
     fields = (
         "id",
         "queue_name",
-        "waiting",
+        "ready",
+        "for_later",
         "first_due",
         "owner",
         "holder",
@@ -51,7 +53,7 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
             super()
             .get_queryset(request)
             .annotate(
-                jobs=capped(waiting),
+                waiting=are_due(waiting),
                 first_run_at=Subquery(first, output_field=TimestampField()),
                 verdict=verdicts.of_owner(),
             )
@@ -61,9 +63,13 @@ class JobQueueAdmin(PausingMixin, ReadOnlyAdmin):
     def search(self, term: str) -> Q:
         return Q(queue_name=term) | Q(locked_by=term)
 
-    @admin.display(description=_("waiting jobs"))
-    def waiting(self, queue: Any) -> str:
-        return capped_text(queue.jobs)
+    @admin.display(description=_("ready"))
+    def ready(self, queue: Any) -> str:
+        return due_text(queue.waiting, True)
+
+    @admin.display(description=_("for later"))
+    def for_later(self, queue: Any) -> str:
+        return due_text(queue.waiting, False)
 
     @admin.display(description=_("its first job is due at"))
     def first_due(self, queue: Any) -> Any:
